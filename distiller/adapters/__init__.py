@@ -1,0 +1,1 @@
+"""The only input and output: one module for each port and technology, named `<port>_<technology>`."""

@@ -1,0 +1,1 @@
+"""Room 2: a finished turn in, verified claims out."""

@@ -1,0 +1,85 @@
+"""Nothing in, names for a failing world out: each error carries one line for the person and an exit code.
+
+The line says what happened, what is still safe and what to do. Expected trouble (a lying model, a torn line) is a
+value, never one of these.
+"""
+
+
+class DistillerError(Exception):
+    """Something that a person has to be told; `main` prints it as one line on stderr."""
+
+    exit_code = 1
+
+
+class UsageError(DistillerError):
+    """The words of a command are off."""
+
+    exit_code = 2
+
+
+class PartlyDoneError(DistillerError):
+    """Some of the work was done; nothing that was done is lost."""
+
+    exit_code = 3
+
+
+class LockHeldError(DistillerError):
+    """Another daemon holds the lock of this home."""
+
+    exit_code = 75
+
+
+class SettingError(DistillerError):
+    """The configuration cannot be used."""
+
+    exit_code = 78
+
+
+class StoreUnusableError(DistillerError):
+    """The database cannot be opened, is damaged, or was written by a newer program."""
+
+    exit_code = 78
+
+
+class StoreBusyError(DistillerError):
+    """Another process held the database for longer than 30 s; nothing was written."""
+
+
+class DiskFullError(DistillerError):
+    """No room for the database; nothing was written and nothing is lost."""
+
+
+class LeaseLostError(DistillerError):
+    """Another process took the turn over; nothing was written."""
+
+
+class ConflictError(DistillerError):
+    """The fact was changed by someone else since it was read; nothing was written."""
+
+
+class UnknownNameError(DistillerError):
+    """No fact, turn or session goes by that name."""
+
+
+class AmbiguousNameError(DistillerError):
+    """More than one goes by that name; the message lists them."""
+
+
+class BackendUnavailableError(DistillerError):
+    """The backend did not answer; the turn waits. `retry_after_seconds` is what it asked for, if it did.
+
+    `counts` says whether the failure counts towards the turn's eight (429, 529 and refused connections never do).
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None, counts: bool = True) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+        self.counts = counts
+
+
+class BackendHaltedError(DistillerError):
+    """The backend cannot be used until a person acts; `reason` as in CONTRACTS §5. Turns wait."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

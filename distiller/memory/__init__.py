@@ -1,0 +1,1 @@
+"""Room 3: claims and questions in, plans and answers out."""

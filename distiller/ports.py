@@ -1,0 +1,395 @@
+"""Nothing in, promises out: what the use cases need from the outside world, one Protocol for each kind of thing.
+
+Adapters keep these promises; `tests/conformance` holds every adapter and every fake to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from datetime import datetime
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from distiller.vocabulary import (
+    Applied,
+    Candidate,
+    Cursor,
+    Enrolled,
+    Enrolment,
+    Evidence,
+    Fact,
+    FactQuery,
+    FileIdentity,
+    HistoryEntry,
+    Hit,
+    Lease,
+    PassRecord,
+    Pause,
+    Plan,
+    Project,
+    Proposal,
+    RecallRecord,
+    Redacted,
+    Reply,
+    Request,
+    SessionFile,
+    SessionRow,
+    Settlement,
+    Totals,
+    TurnQuery,
+    TurnRow,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """The machine's time; nothing else asks for it."""
+
+    def now(self) -> datetime:
+        """The time, aware, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; for durations."""
+        ...
+
+    def local_date(self, at: str) -> str:
+        """The calendar day (`2026-12-01`) of the UTC text `at` in the person's zone."""
+        ...
+
+
+class Worker(Protocol):
+    """Runs synchronous store calls without holding up the loop: one thread in the daemon, inline in tests."""
+
+    async def __call__(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `call` and give its result or raise its error."""
+        ...
+
+
+class Timer(Protocol):
+    """Runs jobs at intervals and times of day; a job that raises stays scheduled."""
+
+    def every(self, seconds: float, name: str, job: Callable[[], Any]) -> None:
+        """Run `job` (a function or coroutine function) every `seconds`; missed runs become one."""
+        ...
+
+    def daily(self, at: str, name: str, job: Callable[[], Any]) -> None:
+        """Run `job` each day at the local time `at` (`"03:30"`)."""
+        ...
+
+    def start(self) -> None:
+        """Begin; needs a running loop."""
+        ...
+
+    def stop(self) -> None:
+        """Run nothing any more; jobs already running are the caller's to drain."""
+        ...
+
+
+class Transcripts(Protocol):
+    """Session files, read only: never changed, touched or locked."""
+
+    def sessions(self, paths: Sequence[str] = ()) -> Iterator[SessionFile]:
+        """All session files below the configured roots, or below `paths` (files count too), in no order.
+
+        A folder that cannot be read is left out and reported by `unreadable`.
+        """
+        ...
+
+    def unreadable(self) -> Sequence[tuple[str, str]]:
+        """(path, reason) of what the last listing could not read."""
+        ...
+
+    def look(self, path: str) -> SessionFile | None:
+        """The file as it is now, or None if it is gone or no session file."""
+        ...
+
+    def read(self, path: str, start_byte: int, limit_bytes: int) -> bytes:
+        """At most `limit_bytes` from `start_byte`; empty at the end of the file.
+
+        Raises:
+            FileNotFoundError, PermissionError, OSError: as the system says.
+        """
+        ...
+
+    def identify(self, path: str, *, head_bytes: int, cursor_byte: int) -> FileIdentity | None:
+        """Hash the first `head_bytes` (at most what is there) and the 64 bytes before `cursor_byte`."""
+        ...
+
+    def side_file(self, path: str) -> dict[str, Any] | None:
+        """The `.meta.json` beside a session file, decoded, or None."""
+        ...
+
+
+class Watcher(Protocol):
+    """Wakes us when session files change; only a hint, the sweep is the truth."""
+
+    def changes(self) -> AsyncIterator[frozenset[str]]:
+        """Paths that changed, batch by batch; paths in folders that just appeared are included."""
+        ...
+
+
+class Projects(Protocol):
+    """Which repository a folder belongs to, from `.git` files alone; no git process."""
+
+    def resolve(self, folder: str) -> Project:
+        """The project of `folder` (an absolute path, perhaps of another machine or long gone)."""
+        ...
+
+
+class Backend(Protocol):
+    """What distils a window into an answer; chosen by the person."""
+
+    name: str
+
+    async def distill(self, request: Request) -> Reply:
+        """Ask once.
+
+        Raises:
+            BackendUnavailableError: no usable answer this time; the turn waits.
+            BackendHaltedError: none until a person acts; the turn waits.
+        """
+        ...
+
+
+class Notifier(Protocol):
+    """Tells people what happened; ids, codes and counts only, never a fact's or a prompt's text."""
+
+    def settled(self, record: PassRecord) -> None:
+        """One line for one attempt at one turn."""
+        ...
+
+    def event(self, name: str, *, level: str = "info", **fields: Any) -> None:
+        """One line for anything else; `name` as in CONTRACTS §9."""
+        ...
+
+
+class Store(Protocol):
+    """Facts and ledger in one place, so that a turn and its facts commit together or not at all.
+
+    Synchronous; safe to use from several processes at once. Every method that writes is one transaction.
+
+    Raises (any method): StoreBusyError, DiskFullError, StoreUnusableError; nothing was written then.
+    """
+
+    # -- reading ------------------------------------------------------------------------------------------------
+    def cursor(self, path: str) -> Cursor | None:
+        """Where reading of the file at `path` goes on."""
+        ...
+
+    def cursors(self) -> dict[str, Cursor]:
+        """All cursors by path."""
+        ...
+
+    def digests(self, keys: Collection[str]) -> dict[str, str]:
+        """Digest of the newest revision of each of `keys` that the ledger knows."""
+        ...
+
+    def enrol(
+        self, turns: Sequence[Enrolment], cursor: Cursor | None, *, withdrawn: Sequence[str] = (), at: str
+    ) -> list[Enrolled]:
+        """Enter finished turns into the ledger and move the cursor (None: leave it), in one transaction.
+
+        For each turn, in this order: same key and digest is `known`; same key, other digest but same
+        `words_digest` is `known` too, with digest, span and message ids updated; same key and other words is a
+        `revision` that waits; another key whose message ids (at least one) are all entered under other keys is
+        `skipped(copy)`; its own `skip`; a turn that ended inside a pause is `skipped(paused)`; one of a session
+        marked off the record before it ended `skipped(off-record)`; a `prompt_digest` that an earlier turn has
+        is `skipped(repeat)`; else it waits with reason `wait`. Sessions are upserted. A withdrawn key that waits
+        becomes `skipped(withdrawn)`; one that was settled otherwise gets a revision `skipped(withdrawn)`, and
+        facts that rested on it alone a proposal of kind `withdrawn`.
+        """
+        ...
+
+    def mark_backfilled(self, cursor: Cursor) -> None:
+        """Note that a backfill read `cursor.path` up to `cursor.backfilled_to_byte`; move nothing else.
+
+        A path without a cursor row gets one that starts at byte 0.
+        """
+        ...
+
+    # -- settling -----------------------------------------------------------------------------------------------
+    def due(self, *, at: str, limit: int, only: Collection[str] | None = None, newest_first: bool = False) -> list[str]:
+        """Keys of waiting turns that may be claimed now, oldest first.
+
+        Left out: leased ones, ones whose `retry_at` is ahead, ones whose reason is `project`, `halted` or
+        `budget`, and a turn of a session in which an earlier one waits that is due within 10 minutes.
+        """
+        ...
+
+    def claim(
+        self,
+        key: str,
+        *,
+        owner: str,
+        at: str,
+        lease_seconds: float = 300,
+        reserved_tokens: int = 0,
+        reserved_usd: float = 0,
+    ) -> Lease | None:
+        """Take the turn for a while; None if it is settled, leased elsewhere or unknown."""
+        ...
+
+    def renew(self, lease: Lease, *, at: str, lease_seconds: float = 300) -> Lease:
+        """Hold on to the turn. Raises LeaseLostError."""
+        ...
+
+    def save_answer(self, lease: Lease, answer: Redacted, *, prompt: Redacted | None, reply: Reply, at: str) -> None:
+        """Keep the raw redacted answer on the pass row before it is judged. Raises LeaseLostError."""
+        ...
+
+    def commit(self, settlement: Settlement, lease: Lease, *, at: str) -> PassRecord:
+        """Settle the turn: reconcile the verdict with the facts there are (`memory.reconcile.plan`), apply the
+        plan, complete the pass row, save the session note and free the text, in one transaction.
+
+        A WAITING settlement gives the lease back; the text stays. Raises LeaseLostError.
+        """
+        ...
+
+    def requeue(self, query: TurnQuery, *, keys: Collection[str] | None = None, at: str) -> list[str]:
+        """Make dead (or retrying) turns wait again at once, their attempts forgiven; their keys.
+
+        A turn without text cannot be requeued this way and is left as it is.
+        """
+        ...
+
+    def hold(self, reason: str | None, *, from_reasons: Collection[str], at: str) -> int:
+        """Set the waiting reason of turns that wait for one of `from_reasons` (`queued` when None); how many."""
+        ...
+
+    # -- facts --------------------------------------------------------------------------------------------------
+    def facts(self, query: FactQuery) -> list[Fact]:
+        """Facts that match, most lately updated first."""
+        ...
+
+    def fact(self, fact_id: str) -> Fact | None:
+        """One fact by its whole id."""
+        ...
+
+    def resolve_fact(self, name: str, *, scopes: Sequence[str] = ()) -> list[Fact]:
+        """Facts (any status, binned included) addressed by `name`, id prefix (8 and more) or redirect."""
+        ...
+
+    def search(self, terms: Sequence[str], *, query: FactQuery) -> list[Hit]:
+        """Facts holding at least one of `terms` (already tokenised, lower case), best by bm25 first."""
+        ...
+
+    def evidence(self, owner_ids: Collection[str]) -> dict[str, list[Evidence]]:
+        """Quotes by owner id (of facts, candidates or proposals), oldest first."""
+        ...
+
+    def history(
+        self, *, fact_id: str | None = None, group: str | None = None, limit: int | None = None
+    ) -> list[HistoryEntry]:
+        """History entries, newest first."""
+        ...
+
+    def apply(self, plan: Plan, *, actor: str, at: str, pass_id: str | None = None) -> Applied:
+        """Apply a plan, all or nothing. Raises ConflictError if a fact is no longer at its `before.rev`."""
+        ...
+
+    def erase(self, fact_ids: Collection[str], *, at: str) -> int:
+        """Remove facts and every trace of their text, leaving tombstones (DESIGN §2.10); how many."""
+        ...
+
+    def expire(self, *, at: str, bin_days: int, candidate_days: int) -> dict[str, int]:
+        """Do what time does: empty the bin, expire facts and candidates; counts by what was done."""
+        ...
+
+    def candidates(self, *, status: str = "open") -> list[Candidate]:
+        """Candidates, latest first."""
+        ...
+
+    def proposals(self, *, status: str = "open") -> list[Proposal]:
+        """Proposals, latest first."""
+        ...
+
+    # -- switches, projects, sessions ---------------------------------------------------------------------------
+    def pauses(self, *, at: str | None = None) -> list[Pause]:
+        """All pauses, or those open at `at`."""
+        ...
+
+    def pause(self, pause: Pause) -> None:
+        """Switch off from `pause.from_at` on."""
+        ...
+
+    def resume(self, *, level: str, target: str, at: str) -> int:
+        """End the open pauses of that level and target; how many."""
+        ...
+
+    def projects(self) -> list[Project]:
+        """Known projects with their folders."""
+        ...
+
+    def save_project(self, project: Project, *, at: str) -> Project:
+        """Insert or freshen a project and its folders; the answer follows aliases and keeps `reading`."""
+        ...
+
+    def project_of(self, folder: str) -> Project | None:
+        """The project a folder was resolved to before, aliases followed."""
+        ...
+
+    def alias_project(self, key: str, of: str, *, at: str) -> int:
+        """Make `key` another name of `of`; its facts move along; how many did."""
+        ...
+
+    def sessions(
+        self, *, agent: str | None = None, project_key: str | None = None, limit: int | None = None
+    ) -> list[SessionRow]:
+        """Sessions, latest first."""
+        ...
+
+    def session(self, session_id: str) -> list[SessionRow]:
+        """Sessions whose id starts with `session_id`."""
+        ...
+
+    def turns(self, query: TurnQuery) -> list[TurnRow]:
+        """Ledger entries, newest first."""
+        ...
+
+    def turn(self, name: str) -> list[TurnRow]:
+        """All revisions of turns whose shown id or key starts with `name`, newest first."""
+        ...
+
+    def passes(self, key: str) -> list[PassRecord]:
+        """Attempts at one turn, newest first."""
+        ...
+
+    # -- records ------------------------------------------------------------------------------------------------
+    def record_recall(self, record: RecallRecord) -> bool:
+        """Note a recall; False if the store was busy for 50 ms and it was dropped."""
+        ...
+
+    def recall_counts(self, fact_ids: Collection[str]) -> dict[str, tuple[int, str]]:
+        """(how often, last when) of the facts that were ever recalled."""
+        ...
+
+    def setting(self, key: str) -> Any:
+        """A value kept in the store (`first_start_at`, …), or None."""
+        ...
+
+    def set_setting(self, key: str, value: Any, *, at: str, only_if_absent: bool = False) -> Any:
+        """Keep a JSON value; gives what stands after the call."""
+        ...
+
+    def totals(self, *, day_from: str) -> Totals:
+        """The ledger in numbers; `today` counts passes started at or after `day_from`."""
+        ...
+
+    # -- upkeep -------------------------------------------------------------------------------------------------
+    def check(self) -> list[str]:
+        """What is wrong with the database; empty when it is sound."""
+        ...
+
+    def backup(self, kind: str, *, at: str) -> str:
+        """Copy the database into `data/backups`, keep 7 nightly and 3 of each other kind; the new file's path."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Fold the WAL back when nobody needs it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the database."""
+        ...

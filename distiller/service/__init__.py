@@ -1,0 +1,1 @@
+"""Use cases: rooms and ports joined; no input or output, no threads, no clock of their own."""

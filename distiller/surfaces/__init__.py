@@ -1,0 +1,1 @@
+"""Ways in: a request becomes one use case, its result is shown."""

@@ -1,0 +1,1 @@
+"""Room 1: bytes of session files in, finished turns out."""
