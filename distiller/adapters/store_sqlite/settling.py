@@ -1,0 +1,327 @@
+"""Waiting turns in, settled turns out: who may work on a turn, and the one transaction that ends it.
+
+A claim opens the pass row with its reservation as usage, so that a process that dies has paid for its call; the
+commit replaces it. The answer of a lost pass is handed to the next owner.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from distiller.adapters.store_sqlite import rows
+from distiller.adapters.store_sqlite.changes import carry_out
+from distiller.adapters.store_sqlite.facts import known
+from distiller.adapters.store_sqlite.part import Part
+from distiller.errors import LeaseLostError
+from distiller.memory import ledger, reconcile
+from distiller.timestamps import after, seconds_between
+from distiller.vocabulary import (
+    Lease,
+    PassRecord,
+    Plan,
+    Redacted,
+    Reply,
+    Settlement,
+    TurnQuery,
+    TurnRow,
+    TurnState,
+)
+
+BEHIND_SECONDS = 600  # how long a later turn of a session waits for an earlier one's retry
+HELD = "('project', 'halted', 'budget')"
+DUE = f"""
+  SELECT t.key FROM turns t
+  WHERE t.state = 'waiting' AND t.reason NOT IN {HELD}
+    AND (t.retry_at IS NULL OR t.retry_at <= :at) AND (t.lease_until IS NULL OR t.lease_until <= :at)
+    AND (:only IS NULL OR t.key IN (SELECT value FROM json_each(:only)))
+    AND NOT EXISTS (
+      SELECT 1 FROM turns e
+      WHERE e.state = 'waiting' AND e.agent = t.agent AND e.session_id = t.session_id AND e.ended_at <= t.ended_at
+        AND (e.ended_at, e.start_byte, e.key) < (t.ended_at, t.start_byte, t.key)
+        AND e.reason NOT IN {HELD} AND (e.retry_at IS NULL OR e.retry_at <= :soon)
+    )
+"""
+CLAIMABLE = """
+  SELECT t.*, s.root_session_id FROM turns t LEFT JOIN sessions s ON s.agent = t.agent AND s.id = t.session_id
+  WHERE t.key = :key AND t.newest = 1 AND t.state = 'waiting' AND (t.lease_until IS NULL OR t.lease_until <= :at)
+"""
+TAKE = """
+  UPDATE turns SET lease_owner = :owner, lease_until = :until, lease_generation = :generation, attempts = attempts + 1,
+    reserved_tokens = :tokens, reserved_usd = :usd, pass_id = :pass_id
+  WHERE key = :key AND revision = :revision
+"""
+BEGIN_ATTEMPT = """
+  INSERT INTO passes (id, turn_key, revision, attempt, started_at, wait_ms, input_tokens, cost_usd, answer)
+  VALUES (:pass_id, :key, :revision, :attempt, :at, :wait_ms, :tokens, :usd, :answer)
+"""
+END_ATTEMPT = """
+  UPDATE passes SET backend = :backend, model = :model, prompt_version = :prompt_version, outcome = :outcome,
+    reason = :reason, operations = :operations, refusals = :refusals, took_ms = :took_ms, calls = :calls,
+    input_tokens = :input_tokens, output_tokens = :output_tokens, cache_read_tokens = :cache_read_tokens,
+    cache_write_tokens = :cache_write_tokens, cost_usd = :cost_usd
+  WHERE id = :id
+"""
+SAVE_ANSWER = """
+  UPDATE passes SET answer = :answer, prompt = :prompt, backend = :backend, model = :model,
+    prompt_version = :prompt_version, took_ms = :took_ms, calls = :calls, input_tokens = :input_tokens,
+    output_tokens = :output_tokens, cache_read_tokens = :cache_read_tokens, cache_write_tokens = :cache_write_tokens,
+    cost_usd = coalesce(:cost_usd, cost_usd)
+  WHERE id = :id
+"""
+SETTLE = """
+  UPDATE turns SET state = :state, reason = :reason, backend = :backend, settled_at = :settled_at, retry_at = :retry_at,
+    attempts = attempts - :forgiven, text = CASE WHEN :keeps_text THEN text END, lease_owner = NULL, lease_until = NULL,
+    reserved_tokens = 0, reserved_usd = 0
+  WHERE key = :key AND revision = :revision
+"""
+TURN = f"{rows.columns(rows.TURN_COLUMNS, 't')}, t.text IS NOT NULL AS has_text"
+REQUEUED = """
+  t.newest = 1 AND t.text IS NOT NULL AND t.lease_owner IS NULL AND (
+    t.state = 'dead' OR (t.state = 'waiting' AND (t.retry_at IS NOT NULL OR t.reason IN ('retry', 'resting')))
+  )
+"""
+
+
+class Settling(Part):
+    """Leases, passes and the end of a turn."""
+
+    def due(self, *, at: str, limit: int, only: Collection[str] | None = None, newest_first: bool = False) -> list[str]:
+        """Keys of waiting turns that may be claimed now; within a session always the earlier one first."""
+        order = "DESC" if newest_first else "ASC"
+        sql = f"{DUE} ORDER BY t.ended_at {order}, t.start_byte {order}, t.key {order} LIMIT :limit"
+        wanted = None if only is None else rows.to_json(list(only))
+        values = {"at": at, "soon": after(at, seconds=BEHIND_SECONDS), "only": wanted, "limit": limit}
+        return [row["key"] for row in self.database.read(sql, values)]
+
+    def claim(
+        self,
+        key: str,
+        *,
+        owner: str,
+        at: str,
+        lease_seconds: float = 300,
+        reserved_tokens: int = 0,
+        reserved_usd: float = 0,
+    ) -> Lease | None:
+        """Take the turn for a while; None if it is settled, leased elsewhere or unknown."""
+        with self.database.writing() as connection:
+            row = connection.execute(CLAIMABLE, {"key": key, "at": at}).fetchone()
+            if row is None:
+                return None
+            answer = interrupt(connection, row["pass_id"], row["revision"])
+            lease = rows.lease(
+                row,
+                owner=owner,
+                generation=row["lease_generation"] + 1,
+                until=after(at, seconds=lease_seconds),
+                pass_id=self.new_id(),
+                attempt=row["attempts"] + 1,
+                answer=answer,
+            )
+            values = {**msgspec.structs.asdict(lease), "tokens": reserved_tokens, "usd": reserved_usd, "at": at}
+            wait_ms = max(0, round(1000 * seconds_between(lease.enrolled_at, at)))
+            connection.execute(TAKE, values)
+            connection.execute(BEGIN_ATTEMPT, {**values, "wait_ms": wait_ms, "answer": rows.words(answer)})
+        return lease
+
+    def renew(self, lease: Lease, *, at: str, lease_seconds: float = 300) -> Lease:
+        """Hold on to the turn. Raises LeaseLostError."""
+        until = after(at, seconds=lease_seconds)
+        with self.database.writing() as connection:
+            held(connection, lease)
+            connection.execute("UPDATE turns SET lease_until = ? WHERE key = ? AND newest = 1", (until, lease.key))
+        return msgspec.structs.replace(lease, until=until)
+
+    def save_answer(self, lease: Lease, answer: Redacted, *, prompt: Redacted | None, reply: Reply, at: str) -> None:  # noqa: ARG002 - the port's word; the pass has its own start
+        """Keep the raw redacted answer on the pass row before it is judged. Raises LeaseLostError."""
+        values = {
+            **rows.parameters(reply.usage),
+            "id": lease.pass_id,
+            "answer": rows.words(answer),
+            "prompt": rows.words(prompt),
+            "backend": reply.backend,
+            "model": reply.model,
+            "prompt_version": reply.prompt_version,
+        }
+        with self.database.writing() as connection:
+            held(connection, lease)
+            connection.execute(SAVE_ANSWER, values)
+
+    def commit(self, settlement: Settlement, lease: Lease, *, at: str) -> PassRecord:
+        """Settle the turn, all or nothing. Raises LeaseLostError."""
+        with self.database.writing() as connection:
+            turn = held(connection, lease)
+            plan = self._plan(connection, settlement, lease, turn["project_key"], at=at)
+            group = self.new_id()
+            carry_out(connection, plan, group=group, actor="pass", at=at, pass_id=lease.pass_id)
+            state, reason = ledger.outcome(settlement, plan)
+            close_pass(connection, settlement, plan, lease, outcome=state, reason=reason)
+            settle(connection, settlement, lease, state=state, reason=reason, at=at)
+            save_note(connection, settlement, lease)
+            return read_passes(connection, "p.id = ?", (lease.pass_id,))[0]
+
+    def _plan(
+        self, connection: sqlite3.Connection, settlement: Settlement, lease: Lease, project_key: str, *, at: str
+    ) -> Plan:
+        if not ledger.needs_plan(settlement):
+            return Plan()
+        shown = known(connection, settlement.verdict, project_key, self.tombstones)
+        return reconcile.plan(
+            settlement.verdict, shown, project_key=project_key, at=at, pass_id=lease.pass_id, new_id=self.new_id
+        )
+
+    def requeue(self, query: TurnQuery, *, keys: Collection[str] | None = None, at: str) -> list[str]:  # noqa: ARG002 - the port's word; "at once" needs no time
+        """Make dead (or retrying) turns that still have their text wait again at once, attempts forgiven."""
+        where, values = conditions(query)
+        values["keys"] = None if keys is None else rows.to_json(list(keys))
+        chosen = f"{REQUEUED} AND {where} AND (:keys IS NULL OR t.key IN (SELECT value FROM json_each(:keys)))"
+        sql = f"SELECT t.key FROM turns t WHERE {chosen} ORDER BY t.ended_at, t.key LIMIT :limit"
+        with self.database.writing() as connection:
+            found = [row["key"] for row in connection.execute(sql, values)]
+            connection.execute(
+                "UPDATE turns SET state = 'waiting', reason = 'queued', attempts = 0, retry_at = NULL,"
+                " settled_at = NULL"
+                " WHERE newest = 1 AND key IN (SELECT value FROM json_each(?))",
+                (rows.to_json(found),),
+            )
+        return found
+
+    def hold(self, reason: str | None, *, from_reasons: Collection[str], at: str) -> int:  # noqa: ARG002 - the port's word
+        """Set the waiting reason of turns that wait for one of `from_reasons` (`queued` when None); how many."""
+        sql = """
+          UPDATE turns SET reason = :to
+          WHERE state = 'waiting' AND reason IN (SELECT value FROM json_each(:from)) AND reason <> :to
+        """
+        with self.database.writing() as connection:
+            values = {"to": reason or "queued", "from": rows.to_json(list(from_reasons))}
+            return connection.execute(sql, values).rowcount
+
+    def turns(self, query: TurnQuery) -> list[TurnRow]:
+        """Ledger entries at their highest revision, newest first."""
+        where, values = conditions(query)
+        order = "ORDER BY t.ended_at DESC, t.start_byte DESC, t.key DESC LIMIT :limit"
+        found = self.database.read(f"SELECT {TURN} FROM turns t WHERE t.newest = 1 AND {where} {order}", values)
+        return [rows.value_of(row, TurnRow) for row in found]
+
+    def turn(self, name: str) -> list[TurnRow]:
+        """All revisions of turns whose shown id or key starts with `name`, newest first."""
+        sql = f"""
+          SELECT {TURN} FROM turns t
+          WHERE (t.id >= :name AND t.id < :end) OR (t.key >= :name AND t.key < :end)
+          ORDER BY t.ended_at DESC, t.key DESC, t.revision DESC
+        """
+        found = self.database.read(sql, {"name": name, "end": name + "\U0010ffff"})
+        return [rows.value_of(row, TurnRow) for row in found]
+
+    def passes(self, key: str) -> list[PassRecord]:
+        """Attempts at one turn, newest first."""
+        with self.database.reading() as connection:
+            return read_passes(connection, "p.turn_key = ?", (key,))
+
+
+def conditions(query: TurnQuery) -> tuple[str, dict[str, Any]]:
+    """A query as SQL over `turns t`, and its values."""
+    lists = {"state": query.states, "reason": query.reasons}
+    plain = {"agent": query.agent, "session_id": query.session_id, "project_key": query.project_key}
+    parts = [f"t.{name} IN (SELECT value FROM json_each(:{name}))" for name, wanted in lists.items() if wanted]
+    parts += [f"t.{name} = :{name}" for name, wanted in plain.items() if wanted is not None]
+    values = {**plain, **{name: rows.to_json(wanted) for name, wanted in lists.items()}}
+    return " AND ".join(parts) or "TRUE", {**values, "limit": -1 if query.limit is None else query.limit}
+
+
+def interrupt(connection: sqlite3.Connection, pass_id: str | None, revision: int) -> Redacted | None:
+    """Close a pass that its owner left open; the answer it had saved, if it was about the same revision."""
+    sql = "UPDATE passes SET outcome = 'interrupted' WHERE id = ? AND outcome IS NULL RETURNING answer, revision"
+    left_open = connection.execute(sql, (pass_id,)).fetchall()
+    answers = [row["answer"] for row in left_open if row["answer"] is not None and row["revision"] == revision]
+    return Redacted(rows.unpack(answers[0], str)) if answers else None
+
+
+def held(connection: sqlite3.Connection, lease: Lease) -> sqlite3.Row:
+    """The leased turn's row. Raises LeaseLostError if the lease has passed on."""
+    sql = """
+      SELECT project_key FROM turns
+      WHERE key = :key AND revision = :revision AND newest = 1 AND state = 'waiting' AND lease_generation = :generation
+        AND lease_owner = :owner
+    """
+    row: sqlite3.Row | None = connection.execute(sql, msgspec.structs.asdict(lease)).fetchone()
+    if row is None:
+        raise LeaseLostError(f"turn {lease.key} was taken over by another process; nothing was written")
+    return row
+
+
+def close_pass(
+    connection: sqlite3.Connection,
+    settlement: Settlement,
+    plan: Plan,
+    lease: Lease,
+    *,
+    outcome: TurnState,
+    reason: str | None,
+) -> None:
+    """Complete the pass row; what it used takes the place of what it had reserved."""
+    values = {
+        **rows.parameters(settlement.usage),
+        "id": lease.pass_id,
+        "backend": settlement.backend,
+        "model": settlement.model,
+        "prompt_version": settlement.prompt_version,
+        "outcome": outcome,
+        "reason": reason,
+        "operations": rows.to_json(ledger.operations(plan)),
+        "refusals": rows.to_json((*settlement.verdict.refusals, *plan.refusals)),
+    }
+    connection.execute(END_ATTEMPT, values)
+
+
+def settle(
+    connection: sqlite3.Connection,
+    settlement: Settlement,
+    lease: Lease,
+    *,
+    state: TurnState,
+    reason: str | None,
+    at: str,
+) -> None:
+    """Move the turn to its next state; only a turn that waits or died keeps its text."""
+    waits = state is TurnState.WAITING
+    values = {
+        "key": lease.key,
+        "revision": lease.revision,
+        "state": state,
+        "reason": reason,
+        "backend": settlement.backend,
+        "settled_at": None if waits else at,
+        "retry_at": settlement.retry_at if waits else None,
+        "forgiven": 0 if settlement.counts_as_attempt else 1,
+        "keeps_text": waits or state is TurnState.DEAD,
+    }
+    connection.execute(SETTLE, values)
+
+
+def save_note(connection: sqlite3.Connection, settlement: Settlement, lease: Lease) -> None:
+    """Keep the revised session note; null means that nothing changed."""
+    note = settlement.verdict.session_note
+    if note is not None and settlement.state is not TurnState.WAITING:
+        sql = "UPDATE sessions SET note = ?, note_turn_key = ? WHERE agent = ? AND id = ?"
+        connection.execute(sql, (note, lease.key, lease.agent, lease.session_id))
+
+
+def read_passes(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[PassRecord]:
+    """Pass records with the names of the facts that they changed, newest first."""
+    sql = f"""
+      SELECT p.*, t.id AS turn_id, t.agent, t.session_id, t.project_key, t.end_sign
+      FROM passes p JOIN turns t ON t.key = p.turn_key AND t.newest = 1
+      WHERE {where} ORDER BY p.started_at DESC, p.rowid DESC
+    """
+    names = """
+      SELECT json_extract(after, '$.name') AS name FROM fact_history WHERE pass_id = ? GROUP BY 1 ORDER BY min(number)
+    """
+    return [
+        rows.pass_record(row, tuple(name["name"] for name in connection.execute(names, (row["id"],))))
+        for row in connection.execute(sql, values).fetchall()
+    ]

@@ -1,0 +1,144 @@
+"""A finished turn or a settlement in, what the ledger makes of it out: the rules that every store keeps alike.
+
+A store answers the `Questions` with one indexed look-up each, asked in the order in which the rules need them, and
+writes the `Entry`. The order of the rules is the promise: what is known is never written twice, and off means off.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+import msgspec
+
+from distiller.vocabulary import EnrolledAs, Enrolment, Plan, Settlement, TurnState, Verdict
+
+
+class Newest(msgspec.Struct, frozen=True):
+    """The newest revision of a turn that the ledger already has."""
+
+    revision: int
+    digest: str
+    words_digest: str
+    state: TurnState
+    reason: str | None
+
+
+class Questions(Protocol):
+    """What the rules ask a store about one enrolment."""
+
+    def newest(self, key: str) -> Newest | None:
+        """The newest revision of `key`, or None if the key is new."""
+        ...
+
+    def copied(self, turn: Enrolment) -> bool:
+        """All of its message ids, at least one, are entered under other keys."""
+        ...
+
+    def paused(self, turn: Enrolment) -> bool:
+        """It ended inside a pause of everything, its project or its session."""
+        ...
+
+    def off_record(self, turn: Enrolment) -> bool:
+        """Its session was marked off the record before it ended."""
+        ...
+
+    def repeated(self, prompt_digest: str) -> bool:
+        """An earlier turn has that prompt digest."""
+        ...
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What is to be written for one enrolment; `freshen` means digest, span and message ids of a known turn."""
+
+    how: EnrolledAs
+    revision: int
+    state: TurnState
+    reason: str | None
+    freshen: bool = False
+    replaces_waiting: bool = False  # the revision before still waits: it becomes this one
+
+
+def enter(turn: Enrolment, ask: Questions) -> Entry:
+    """Decide what becomes of a finished turn (`ports.Store.enrol` has the rules in their order).
+
+    A new revision is held to the same switches as a new turn, else words spoken inside a pause would reach a model;
+    only `copy` and `repeat` cannot be said of a key that is known.
+    """
+    before = ask.newest(turn.key)
+    if before is None:
+        reason = new_turn_skipped(turn, ask)
+        return entry(turn, EnrolledAs.NEW, 1, reason)
+    if turn.digest == before.digest or turn.words_digest == before.words_digest:
+        freshen = turn.digest != before.digest
+        return Entry(EnrolledAs.KNOWN, before.revision, before.state, before.reason, freshen=freshen)
+    replaces = before.state is TurnState.WAITING
+    return entry(turn, EnrolledAs.REVISION, before.revision + 1, switched_off(turn, ask), replaces=replaces)
+
+
+def entry(turn: Enrolment, how: EnrolledAs, revision: int, skip: str | None, *, replaces: bool = False) -> Entry:
+    """Entry of a turn that is written: skipped for a reason, or waiting."""
+    if skip is not None:
+        return Entry(EnrolledAs.SKIPPED, revision, TurnState.SKIPPED, skip, replaces_waiting=replaces)
+    return Entry(how, revision, TurnState.WAITING, turn.wait, replaces_waiting=replaces)
+
+
+def new_turn_skipped(turn: Enrolment, ask: Questions) -> str | None:
+    """Why a turn with a new key is shown to no backend, or None."""
+    if turn.message_ids and ask.copied(turn):
+        return "copy"
+    if reason := switched_off(turn, ask):
+        return reason
+    if turn.prompt_digest is not None and ask.repeated(turn.prompt_digest):
+        return "repeat"
+    return None
+
+
+def switched_off(turn: Enrolment, ask: Questions) -> str | None:
+    """The turn's own reason, the person's pause or the session's off-record mark, in that order; or None."""
+    if turn.skip is not None:
+        return turn.skip
+    if ask.paused(turn):
+        return "paused"
+    if ask.off_record(turn):
+        return "off-record"
+    return None
+
+
+def shown_prompt(turn: Enrolment, reason: str | None) -> str:
+    """The beginning of the prompt, kept for people; nothing of it where the person had switched us off."""
+    return "" if reason in ("paused", "off-record") else turn.prompt
+
+
+def needs_plan(settlement: Settlement) -> bool:
+    """Whether there is anything to reconcile; a turn that waits or died changes no fact."""
+    verdict = settlement.verdict
+    judged = settlement.state in (TurnState.KEPT, TurnState.EMPTY)
+    return judged and bool(verdict.kept or verdict.candidates or verdict.suspicious)
+
+
+def outcome(settlement: Settlement, plan: Plan) -> tuple[TurnState, str | None]:
+    """The turn's next state and reason; a KEPT settlement whose plan changes nothing ends empty."""
+    if settlement.state is TurnState.WAITING:
+        return settlement.state, settlement.reason or "retry"
+    if settlement.state is not TurnState.KEPT or changes(plan):
+        return settlement.state, settlement.reason
+    refused = settlement.verdict.refusals or plan.refusals
+    return TurnState.EMPTY, "refused" if refused else "already-known"
+
+
+def changes(plan: Plan) -> bool:
+    """Whether a plan writes anything."""
+    return bool(plan.operations or plan.candidates or plan.proposals)
+
+
+def operations(plan: Plan) -> dict[str, int]:
+    """How often each operation was done, candidates and proposals included."""
+    counts = Counter(operation.op.value for operation in plan.operations)
+    counts.update({"candidate": len(plan.candidates), "proposal": len(plan.proposals)})
+    return {name: count for name, count in counts.items() if count}
+
+
+def refused(verdict: Verdict, plan: Plan) -> dict[str, int]:
+    """How many claims were refused, by code."""
+    return dict(Counter(refusal.code for refusal in (*verdict.refusals, *plan.refusals)))
