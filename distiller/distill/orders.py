@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_READER = r"(?:(?:all\ |any\ |the\ |every\ )?(?:ai\ |coding\ |llm\ )?(?:agents?|assistants?|models?|llms?|claude|codex|copilot|gemini|you))"
+_READER = (
+    r"(?:(?:all|any|the|every)\ )?(?:(?:ai|coding|llm)\ )?"
+    r"(?:agents?|assistants?|models?|llms?|claude|codex|copilot|gemini|you)"
+)
 _MUST = r"(?:must|should|shall|need\ to|needs\ to|have\ to|has\ to)"
 _MAY = r"(?:may|can|(?:are|is)\ allowed\ to|ha(?:ve|s)\ permission\ to)"
 _DATA = (

@@ -1,0 +1,314 @@
+"""A request in, an answer in the strict schema out, found by a grammar of explicit statements alone.
+
+No model, no network. Strict on purpose: one wrong fact misleads every later session, a missing one costs a question.
+It reads the person's own words of this turn; foreign text can only become suspicious. What it answers is judged by
+`reply` and `verify` like any model's answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from distiller.distill import note, topics
+from distiller.distill.dates import absolute
+from distiller.distill.languages import LANGUAGES, Cue, Language
+from distiller.distill.orders import planted_orders
+from distiller.distill.redact import redact
+from distiller.distill.reply import Item, Quote
+from distiller.distill.verify import BODY_CHARACTERS, FACTS_PER_TURN, SUMMARY_CHARACTERS, is_recall
+from distiller.vocabulary import FactKind, NearFact, Request, Row, Window
+
+
+class Sentence(NamedTuple):
+    """A sentence of a row, verbatim, and the same with quoted parts blanked: what cues are looked for in."""
+
+    text: str
+    masked: str
+
+
+class _Found(NamedTuple):
+    sentence: Sentence
+    row: Row
+    cue: Cue
+    language: Language
+    firm: bool
+    body: str
+
+
+_LONG = 1200  # characters: longer prompts are briefs, whose "always" and "never" describe a task
+_SENTENCES = range(2, 61)  # words: shorter ones state nothing, longer ones are no statement
+_SHORTEST_BODY = 12  # characters
+_SUSPICIOUS_PER_TURN = 3
+_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=\S)|\n+")
+_ABBREVIATED = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|approx|incl|z\.B|d\.h|no|nr)\.|\.\.\.)\Z", re.IGNORECASE)
+_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_QUOTED = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|(?<![\w])'[^'\n]{2,}'(?!\w)")
+_REQUEST_PREFIX = re.compile(r"(?i)(?:can|could|would|will) you (?:please |also )?(?=(?:stop|always|never)\b)")
+_LEADING_PLEASE = re.compile(r"(?i)\A(?:please|bitte)[, ]+")
+_PRONOUN_ONLY = re.compile(r"(?i)\A(?:that|this|it|they|these|those)\b")
+
+
+def answer(request: Request) -> str:
+    """JSON text of the strict schema: what the person stated outright in this turn."""
+    window = request.window
+    found = list(_statements(window))
+    facts = [_item(one, request) for one in found if one.firm][:FACTS_PER_TURN]
+    candidates = [_item(one, request) for one in found if not one.firm][:FACTS_PER_TURN]
+    facts = [*_retired(request), *facts]
+    suspicious = list(_planted(window))
+    empty = not facts and not candidates and not suspicious
+    return msgspec.json.encode(
+        {
+            "facts": facts,
+            "candidates": candidates,
+            "suspicious": suspicious,
+            "session_note": note.write(request),
+            "empty_reason": "no-cue" if empty else None,
+        }
+    ).decode()
+
+
+def sentences(text: str) -> list[Sentence]:
+    """The sentences of `text`, verbatim and in order; fenced code is left out."""
+    found: list[Sentence] = []
+    pending = ""
+    for piece in _END.split(_FENCE.sub("\n", text)):
+        pending = f"{pending} {piece}" if pending else piece
+        if _ABBREVIATED.search(pending.rstrip()):
+            continue
+        if pending.strip():
+            found.append(Sentence(pending.strip(), _masked(pending.strip())))
+        pending = ""
+    if pending.strip():
+        found.append(Sentence(pending.strip(), _masked(pending.strip())))
+    return found
+
+
+def _masked(text: str) -> str:
+    return _QUOTED.sub(lambda match: "`" + "_" * (len(match[0]) - 2) + "`", text)
+
+
+# --- finding ----------------------------------------------------------------------------------------------------
+
+
+def _own_rows(window: Window) -> list[Row]:
+    return [row for row in window.rows if row.part == "own" and not row.previous and not is_recall(row)]
+
+
+def _statements(window: Window) -> Iterator[_Found]:
+    """Statements in the order in which they were said, each once."""
+    seen: set[str] = set()
+    for row in _own_rows(window):
+        parts = sentences(row.text)
+        for index in range(len(parts)):
+            found = _statement(row, parts, index, window)
+            if found and found.body.casefold() not in seen:
+                seen.add(found.body.casefold())
+                yield found
+
+
+def _statement(row: Row, parts: list[Sentence], index: int, window: Window) -> _Found | None:
+    sentence = parts[index]
+    if len(sentence.text.split()) not in _SENTENCES:
+        return None
+    for language in LANGUAGES:
+        opened = _opened(sentence.masked, language)
+        asked = _REQUEST_PREFIX.match(opened)
+        plain = opened[asked.end() :].rstrip(" ?") if asked else opened
+        if language.agreement.match(plain):
+            return _agreed(row, sentence, language, window)
+        if not _lasting(plain, sentence, language):
+            continue
+        cue = _cue(plain, language)
+        if cue is None or (len(row.text) > _LONG and not cue.explicit):
+            continue
+        around = parts[max(0, index - 1) : index + 2]
+        insisted = any(language.insistence.search(_opened(part.masked, language)) for part in around)
+        firm = cue.firm or (insisted and not _asks_why(plain))
+        body = _body(parts, index, len(sentence.text) - len(opened) + (asked.end() if asked else 0), language)
+        if len(body) >= _SHORTEST_BODY and redact(body) == body and "[REDACTED:" not in body:
+            return _Found(sentence, row, cue, language, firm and not _bare_pronoun(body), body)
+    return None
+
+
+def _opened(text: str, language: Language) -> str:
+    """`text` without the words that only open it."""
+    while match := language.opening.match(text):
+        text = text[match.end() :]
+    return text
+
+
+def _lasting(plain: str, sentence: Sentence, language: Language) -> bool:
+    """Whether the sentence could hold beyond this turn: no question, no doubt, nothing that narrows it."""
+    return not (
+        language.question.search(plain)
+        or language.doubt.search(sentence.masked)
+        or language.narrowing.search(sentence.masked)
+    )
+
+
+def _cue(plain: str, language: Language) -> Cue | None:
+    """The first cue of `plain`, firm ones before weak ones; what also tells of the person is about the person."""
+    met = [cue for cue in language.cues if _at_its_place(cue, plain)]
+    if met and met[0].kind is FactKind.FEEDBACK and met[0].firm:
+        return next(
+            (
+                cue._replace(explicit=met[0].explicit)
+                for cue in language.cues
+                if cue.kind is FactKind.USER and cue.pattern.search(plain)
+            ),
+            met[0],
+        )
+    return met[0] if met else None
+
+
+def _at_its_place(cue: Cue, plain: str) -> bool:
+    """Cues that begin with a word boundary may stand anywhere, the others only open a sentence."""
+    anywhere = cue.pattern.pattern.startswith(("(?:\\b", "(?:["))
+    return bool(cue.pattern.search(plain) if anywhere else cue.pattern.match(plain))
+
+
+def _asks_why(plain: str) -> bool:
+    return plain.lower().startswith("why")
+
+
+def _bare_pronoun(body: str) -> bool:
+    """A statement about "this" means nothing once the turn is gone."""
+    return bool(_PRONOUN_ONLY.match(body))
+
+
+def _agreed(row: Row, sentence: Sentence, language: Language, window: Window) -> _Found | None:
+    """An assent that makes a rule of what the agent proposed just before."""
+    proposal = _proposal(window, row, language)
+    cue = next(cue for cue in language.cues if cue.kind is FactKind.FEEDBACK)
+    if proposal is None:
+        return None
+    body = f"{sentence.text.rstrip('.! ')} (about the proposal: {proposal.rstrip('?.! ')})."
+    return _Found(sentence, row, cue, language, firm=True, body=body) if len(body) <= BODY_CHARACTERS else None
+
+
+def _proposal(window: Window, row: Row, language: Language) -> str | None:
+    earlier = [one for one in window.rows if one.part == "assistant" and one.number < row.number]
+    parts = sentences(earlier[-1].text) if earlier else []
+    return next((part.text for part in reversed(parts) if language.proposal.search(part.masked)), None)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------
+
+
+def _body(parts: list[Sentence], index: int, skip: int, language: Language) -> str:
+    """The person's own sentence without its opening, and the one after it if that limits or explains it."""
+    own = _LEADING_PLEASE.sub("", parts[index].text[skip:]).strip().lstrip(".,;:-\u2013\u2014 ")
+    own = own.rstrip("?") if parts[index].text.endswith("?") else own
+    if preface := language.preface.match(own):
+        own = own[preface.end() :]
+    if index + 1 < len(parts) and language.exception.match(parts[index + 1].masked):
+        longer = f"{_stopped(own)} {parts[index + 1].text}"
+        own = longer if len(longer) <= BODY_CHARACTERS else own
+    before = parts[index - 1].text if index else ""
+    if before and language.insistence.match(_opened(parts[index].masked, language)):
+        own = f"{_stopped(before)} {own}"
+    return own[:1].upper() + own[1:]
+
+
+def _stopped(text: str) -> str:
+    return text if text.endswith((".", "!", "?", ";", ":")) else f"{text}."
+
+
+def _summary(body: str) -> str:
+    """The beginning of `body` that fits one line and ends at a clause."""
+    line = " ".join(body.split())
+    if len(line) <= SUMMARY_CHARACTERS:
+        return line
+    head = line[: SUMMARY_CHARACTERS - 2]
+    clause = max(head.rfind(mark) for mark in (". ", "; ", ", ", " because ", " so ", " (", ": "))
+    at = clause if clause > SUMMARY_CHARACTERS // 2 else head.rfind(" ")
+    return f"{head[:at].rstrip(' ,;:(')} …"
+
+
+def _item(found: _Found, request: Request) -> Item:
+    """The claim that a statement makes, as a model would write it."""
+    dated = absolute(found.body, request.window.local_date)
+    near = topics.nearest(found.body, request.near_facts)
+    everywhere = found.language.everywhere.search(found.sentence.masked) or found.cue.kind is FactKind.USER
+    return Item(
+        op=_op(found, near),
+        slug=near.name if near else topics.name(_subject(found.body)),
+        kind=found.cue.kind,
+        scope=_scope(near, everywhere=bool(everywhere)),
+        summary=_summary(dated.text),
+        body=dated.text,
+        strength="stated",
+        evidence=(Quote(found.row.number, "user", found.sentence.text),),
+        valid_until=dated.valid_until,
+        near=near.number if near else None,
+    )
+
+
+def _subject(body: str) -> str:
+    """What a statement is about, without a lead such as "the decision after the call:"."""
+    lead, colon, rest = body.partition(": ")
+    return rest if colon and len(rest) > len(lead) else body
+
+
+def _op(found: _Found, near: NearFact | None) -> Literal["add", "update", "supersede"]:
+    if near is None:
+        return "add"
+    return "supersede" if found.cue.moved else "update"
+
+
+def _scope(near: NearFact | None, *, everywhere: bool) -> Literal["user", "project"]:
+    return "user" if everywhere or (near and near.scope == "user") else "project"
+
+
+def _retired(request: Request) -> Iterator[Item]:
+    """What the person asks to forget, if one of the near facts is meant."""
+    for row in _own_rows(request.window):
+        for sentence in sentences(row.text):
+            asked = any(language.forget.match(_opened(sentence.masked, language)) for language in LANGUAGES)
+            near = _meant(sentence.text, request.near_facts) if asked else None
+            if near:
+                yield Item(
+                    op="retire",
+                    slug=near.name,
+                    kind=near.kind,
+                    scope="user" if near.scope == "user" else "project",
+                    summary=near.summary[:SUMMARY_CHARACTERS],
+                    body=near.summary,
+                    strength="stated",
+                    evidence=(Quote(row.number, "user", sentence.text),),
+                    near=near.number,
+                )
+
+
+def _meant(text: str, near_facts: tuple[NearFact, ...]) -> NearFact | None:
+    """The near fact that shares most content words with a request to forget."""
+    words = topics.content(text)
+    shared = {near: len(words & topics.content(f"{near.name.replace('-', ' ')} {near.summary}")) for near in near_facts}
+    best = max(near_facts, key=shared.__getitem__, default=None)
+    return best if best and shared[best] else None
+
+
+def _planted(window: Window) -> Iterator[Item]:
+    """Orders to agents in text that nobody said to us, for quarantine."""
+    left = _SUSPICIOUS_PER_TURN
+    for row in window.rows:
+        if row.previous or row.part not in ("result", "pasted", "injected") or is_recall(row):
+            continue
+        for sentence in planted_orders(row.text):
+            if left and redact(sentence) == sentence and "[REDACTED:" not in sentence:
+                left -= 1
+                yield Item(
+                    op="add",
+                    slug=topics.name(sentence),
+                    kind=FactKind.FEEDBACK,
+                    scope="project",
+                    summary=_summary(sentence),
+                    body=sentence,
+                    strength="stated",
+                    evidence=(Quote(row.number, "tool" if row.part == "result" else "user", sentence),),
+                )
