@@ -1,0 +1,244 @@
+"""A prompt's text in, its parts out: the person's own words, what they pasted, what was injected.
+
+Most noise that similar tools store comes from pasted text, and a fact must never rest on it. So where it is unclear
+whose words they are, they count as pasted: losing a fact costs less than inventing one. Joined again, the parts are the
+text, byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+Part = Literal["own", "pasted", "injected"]
+
+_MAX_OWN_LINES = 40  # nobody types more; a paste is in it
+_MAX_LINES_UNDER_HEADING = 15  # one heading may be typed, a document has more
+_MAX_ASSENT_WORDS = 8
+
+_INJECTED_WHOLE = re.compile(
+    r"\s*(?:This session is being continued from a previous conversation|Caveat: The messages below were generated"
+    r"|\[Request interrupted by user|# AGENTS\.md instructions)"
+)
+_IDE_CONTEXT = re.compile(
+    r"\s*# (?:Context from my IDE setup|Files mentioned by the user):.*?^## My request for Codex:[ \t]*\n?",
+    re.DOTALL | re.MULTILINE,
+)
+_IDE_CONTEXT_ALONE = re.compile(r"\s*# (?:Context from my IDE setup|Files mentioned by the user):")
+_TAGS = (
+    r"system-reminder|local-command-[a-z]+|command-(?:name|message|contents)|bash-(?:std(?:out|err))|task-notification"
+    r"|teammate-message|ide_\w+|[a-z-]*hook[a-z-]*|environment_context|user_instructions|INSTRUCTIONS|turn_aborted|skill"
+    r"|user_action|subagent_notification|goal_context|codex_internal_context|recommended_plugins|memory[a-z_-]*|context"
+)
+_INJECTED = re.compile(rf"<({_TAGS})(?:\s[^>]*)?>.*?(?:</\1>|\Z)|</?command-args>", re.DOTALL)
+_SHELL = re.compile(r"<(bash-input|user_shell_command)>.*?(?:</\1>|\Z)", re.DOTALL)  # a command states nothing
+_MARKER = re.compile(r"\[(?:Pasted text|Image|Pasted content|Attachment)\b[^\]\n]*\]")
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$\n?|\Z)", re.DOTALL | re.MULTILINE)
+_ELEMENT = re.compile(
+    r"^[ \t]*<([A-Za-z][\w.-]*)(?:\s[^>\n]*)?>[ \t]*\n.*?(?:^[ \t]*</\1>[ \t]*$\n?|\Z)", re.DOTALL | re.MULTILINE
+)
+
+_HEADING = re.compile(r"^ {0,3}#{1,6} \S|^---[ \t]*$")
+_LIST_ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s")
+_PLACE = re.compile(r"[\w./\\-]+\.[A-Za-z]\w{0,7}(?::\d+|#L\d+|\(\d+[,)])")
+_MACHINE_LINE = re.compile(
+    r"""\s*(?:
+      >                                                                # a quotation
+    | \[?\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d | \[?\d\d:\d\d:\d\d\b            # log lines
+    | [A-Z][a-z]{2}\s+\d+\s\d\d:\d\d:\d\d
+    | [\[(]?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|TRACE|FATAL|CRITICAL)\b[\]):]?\s*\S
+    | (?:npm|pnpm|yarn|pip|cargo|make)(?:\[\d+\])?[: ]\s*(?:ERR|WARN|error|warning|notice|\*\*\*)
+    | (?:error|warning|note|fatal|panic)(?:\[\w+\])?: \s
+    | (?:\w+\.)*\w*(?:Error|Exception|Warning)\b(?::|$)                 # the last line of a traceback
+    | at\s[\w.$<>\[\]/]+.*[(:]\S*:?\d+ | File\s".*",\sline\s\d+         # frames
+    | diff\s--git\s | index\s[0-9a-f]{7} | @@\s | (?:---|\+\+\+)\s(?:[ab]/|/dev/null)
+    | \S+@[\w.-]+:?\S*\s?[$\#%]\s | [$❯➜]\s                             # shell prompts
+    | [\w./\\-]+\.[A-Za-z]\w{0,7}:\d+                                   # compiler, grep
+    | \|.*\|\s*$                                                        # a table
+    | [{}\[\]()]+[,;]?\s*$ | "[\w.-]+"\s*:                              # JSON
+    | (?:import|from|export|const|let|var|def|class|function|return|public|private|\#include|package|using)\s.*[;:{(]\s*$
+    )""",
+    re.VERBOSE,
+)
+_TRACEBACK = re.compile(r"\s*Traceback \(most recent call last\):|\s*(?:goroutine \d+ \[|thread '.*' panicked at )")
+_HUNK = re.compile(r"\s*(?:diff --git |@@ )")
+_HUNK_LINE = re.compile(r"[ +\-\\@]|index |new file |deleted file |similarity |rename ")
+
+
+def split(text: str) -> list[tuple[Part, str]]:
+    """The parts of `text` in order; neighbours differ, and joined they are `text` again."""
+    return _merged(_parts(text))
+
+
+def has_own_words(parts: Iterable[tuple[Part, str]]) -> bool:
+    """Whether there is more in `parts` than a bare command, assent or "go on", in which nothing can be stated."""
+    own = " ".join(text for part, text in parts if part == "own").casefold()
+    words = _WORD.findall(own)
+    if not words:
+        return False
+    if len(words) > _MAX_ASSENT_WORDS:
+        return True
+    return not all(word in _ASSENT or word.isdigit() or _ASSENT_CJK.fullmatch(word) for word in words)
+
+
+# --- whole text -------------------------------------------------------------------------------------------------
+
+
+def _parts(text: str) -> Iterator[tuple[Part, str]]:
+    context = _IDE_CONTEXT.match(text)
+    if context:
+        yield "injected", text[: context.end()]
+        text = text[context.end() :]
+    if _INJECTED_WHOLE.match(text) or (not context and _IDE_CONTEXT_ALONE.match(text)):
+        yield "injected", text
+        return
+    for outer, piece in _cut(text, _INJECTED, "injected"):
+        if outer == "own":
+            yield from _without_pasted_spans(piece)
+        else:
+            yield outer, piece
+
+
+def _without_pasted_spans(text: str) -> Iterator[tuple[Part, str]]:
+    """Cut out what delimits itself, then judge the remaining lines together."""
+    spans: list[tuple[Part, str]] = [("own", text)]
+    for pattern in (_FENCE, _SHELL, _ELEMENT, _MARKER):
+        spans = [
+            cut
+            for part, piece in spans
+            for cut in (_cut(piece, pattern, "pasted") if part == "own" else [(part, piece)])
+        ]
+    lines = [
+        (part, line)
+        for part, piece in spans
+        for line in (piece.splitlines(keepends=True) if part == "own" else [piece])
+    ]
+    yield from _judge(lines)
+
+
+def _cut(text: str, pattern: re.Pattern[str], as_part: Part) -> list[tuple[Part, str]]:
+    cuts: list[tuple[Part, str]] = []
+    at = 0
+    for found in pattern.finditer(text):
+        cuts += [("own", text[at : found.start()]), (as_part, found[0])]
+        at = found.end()
+    return [*cuts, ("own", text[at:])]
+
+
+def _merged(parts: Iterable[tuple[Part, str]]) -> list[tuple[Part, str]]:
+    merged: list[tuple[Part, str]] = []
+    for part, text in parts:
+        if merged and (merged[-1][0] == part or not text.strip()):
+            merged[-1] = (merged[-1][0], merged[-1][1] + text)
+        elif text:
+            merged.append((part, text))
+    return merged
+
+
+# --- lines ------------------------------------------------------------------------------------------------------
+
+
+def _judge(lines: list[tuple[Part, str]]) -> Iterator[tuple[Part, str]]:
+    """Say of each line that still counts as own whether it is."""
+    pasted = [part != "own" for part, _ in lines]
+    texts = [text for _, text in lines]
+    for mark in (_mark_machine_lines, _mark_reviews, _mark_documents, _mark_long_pastes):
+        mark(texts, pasted)
+    for text, is_pasted in zip(texts, pasted, strict=True):
+        yield ("pasted" if is_pasted else "own"), text
+
+
+def _mark_machine_lines(texts: Sequence[str], pasted: list[bool]) -> None:
+    """Logs, quotations, tables, tracebacks and hunks, with the lines inside them."""
+    inside: re.Pattern[str] | None = None
+    for number, text in enumerate(texts):
+        if pasted[number]:
+            inside = None
+        elif _HUNK.match(text):
+            inside, pasted[number] = _HUNK_LINE, True
+        elif _TRACEBACK.match(text):
+            inside, pasted[number] = _INDENTED, True
+        elif inside and inside.match(text):
+            pasted[number] = True
+        else:
+            inside = None
+            pasted[number] = bool(_MACHINE_LINE.match(text))
+
+
+def _mark_reviews(texts: Sequence[str], pasted: list[bool]) -> None:
+    """A list in which one item points at a line of a file was written by a tool or a reviewer, all of it."""
+    for start, end in _lists(texts):
+        if any(_PLACE.search(text) for text in texts[start:end]):
+            pasted[start:end] = [True] * (end - start)
+
+
+def _lists(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Runs of list items with the lines that belong to them."""
+    start: int | None = None
+    for number, text in enumerate((*texts, "\n", "\n")):
+        if _LIST_ITEM.match(text):
+            start = number if start is None else start
+        elif start is not None and text.strip() and not text[0].isspace():
+            yield start, number
+            start = None
+    if start is not None:
+        yield start, len(texts)
+
+
+def _mark_documents(texts: Sequence[str], pasted: list[bool]) -> None:
+    """From the first heading on, if there are more, or if much stands under it."""
+    headings = [number for number, text in enumerate(texts) if not pasted[number] and _HEADING.match(text)]
+    if headings and (len(headings) > 1 or len(texts) - headings[0] > _MAX_LINES_UNDER_HEADING):
+        pasted[headings[0] :] = [True] * (len(texts) - headings[0])
+
+
+def _mark_long_pastes(texts: Sequence[str], pasted: list[bool]) -> None:
+    """Of a text longer than anyone types, only what introduces it is own: up to a colon or an empty line."""
+    own = [number for number, text in enumerate(texts) if not pasted[number] and text.strip()]
+    if len(own) <= _MAX_OWN_LINES:
+        return
+    introduction = next(
+        (
+            number
+            for number in range(own[0], len(texts))
+            if texts[number].rstrip().endswith(":") or not texts[number].strip()
+        ),
+        own[0],
+    )
+    if introduction > own[0] + _MAX_LINES_UNDER_HEADING:
+        introduction = own[0]
+    pasted[introduction + 1 :] = [True] * (len(texts) - introduction - 1)
+
+
+_INDENTED = re.compile(r"[ \t]+\S|\w[\w.]*(?:Error|Exception|Warning|Interrupt|Exit)\b")
+
+# --- assent -----------------------------------------------------------------------------------------------------
+
+_WORD = re.compile(r"[\w']+")
+_ASSENT = frozenset(
+    " ".join(
+        (
+            # English
+            "yes yep yeah yup y ya ok okay k kk sure fine good great nice cool perfect excellent awesome amazing lovely",
+            "right correct exactly agreed agree approved approve accept accepted confirmed confirm lgtm looks sounds all",
+            "go on ahead do it that this so just now then and continue continues proceed carry keep going resume next more",
+            "please pls thanks thank you thx ty much very well done works for me i think the is a an option choice number",
+            "no nope n not yet stop wait cancel first second third one two three b c d try again retry let's lets to",
+            # German
+            "ja jo jep jawohl genau richtig gut sehr super prima perfekt passt klar einverstanden gerne gern mach mache",
+            "weiter los bitte danke vielen dank dir in ordnung okay oki nein nee so das machen stimmt alles klasse toll",
+            # French
+            "oui ouais d'accord accord daccord vas y allez continue continuez poursuis merci beaucoup parfait bien très",
+            "super c'est bon ça marche non entendu exact ok fais le stp",
+            # Spanish
+            "sí si vale claro adelante continúa continua sigue seguir gracias muchas perfecto bien muy de acuerdo hazlo",
+            "dale no correcto exacto está listo genial por favor",
+        )
+    ).split()
+)
+_ASSENT_CJK = re.compile(
+    "(?:はい|うん|ええ|お願い|おねがい|します|いたします|続けて|つづけて|ください|下さい|ありがとう|ございます|ございました"
+    "|了解|です|しました|いい|よ|ね|大丈夫|完璧|進めて|それで|では|好|的|是|对|對|可以|继续|繼續|行|嗯|谢谢|謝謝|没问题|沒問題"
+    "|完美|确认|確認|同意|请|請|吧|了|啊|没|有|你|好的|ok|オッケー|オーケー)+"
+)
