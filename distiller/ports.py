@@ -192,8 +192,8 @@ class Store(Protocol):
         """Enter finished turns into the ledger and move the cursor (None: leave it), in one transaction.
 
         For each turn, in this order: same key and digest is `known`; same key, other digest but same
-        `words_digest` is `known` too, with digest, span and message ids updated; same key and other words is a
-        `revision` that waits; another key whose message ids (at least one) are all entered under other keys is
+        `words_digest` is `known` too, with digest, span and message ids updated; same key and other words (or
+        `again`, for a settled turn) is a `revision` that waits; another key whose message ids (at least one) are all entered under other keys is
         `skipped(copy)`; its own `skip`; a turn that ended inside a pause is `skipped(paused)`; one of a session
         marked off the record before it ended `skipped(off-record)`; a `prompt_digest` that an earlier turn has
         is `skipped(repeat)`; else it waits with reason `wait`. Sessions are upserted. A withdrawn key that waits
@@ -245,6 +245,14 @@ class Store(Protocol):
 
         A WAITING settlement gives the lease back; the text stays. Raises LeaseLostError.
         """
+        ...
+
+    def lease_owners(self, *, at: str) -> set[str]:
+        """Owners of the leases that are held at `at`."""
+        ...
+
+    def release(self, owners: Collection[str], *, at: str) -> int:
+        """End the leases of owners that are known to be dead, so that their turns need not wait; how many."""
         ...
 
     def requeue(self, query: TurnQuery, *, keys: Collection[str] | None = None, at: str) -> list[str]:

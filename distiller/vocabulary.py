@@ -289,6 +289,9 @@ class Enrolment(msgspec.Struct, frozen=True):
     outcome: str | None = None
     cost_usd: float | None = None
     tool_calls: tuple[tuple[str, bool], ...] = ()  # (name, went well), for the run record
+    again: bool = (
+        False  # the person asks for a new pass over a turn that is settled: a revision even if nothing changed
+    )
 
 
 class EnrolledAs(StrEnum):
@@ -357,6 +360,7 @@ class Lease(msgspec.Struct, frozen=True):
     enrolled_at: str
     root_session_id: str = ""
     prompt_at: str | None = None
+    note: Redacted | None = None  # the session's rolling note so far
     answer: Redacted | None = None  # saved by an earlier owner that died after the call: not paid twice
 
 

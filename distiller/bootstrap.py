@@ -1,0 +1,351 @@
+"""A Config in, the parts of the program joined out: the one module that names concrete adapters.
+
+Each part is imported when it is first asked for, so that `recall` pays for a database and not for a daemon.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from importlib.metadata import version as installed_version
+from typing import TYPE_CHECKING, Any
+
+from distiller import timestamps
+from distiller.config import Config
+from distiller.errors import SettingError
+from distiller.vocabulary import Project, Redacted
+
+if TYPE_CHECKING:
+    from distiller.adapters.notifier_structlog import LogNotifier
+    from distiller.adapters.worker_thread import InlineWorker, ThreadWorker
+    from distiller.ports import Clock, Projects, Store, Timer, Transcripts, Watcher, Worker
+    from distiller.service.backfill import Backfill, Options, Progress, Report
+    from distiller.service.distill_turn import Distilling
+    from distiller.service.enrol import Rules
+    from distiller.service.follow import Follower
+    from distiller.service.reading import Reading
+    from distiller.transcript.turns import Settle
+
+FOLDER_MODE = 0o700
+
+
+class App:
+    """The program for one configuration; parts are made once and shared."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    @cached_property
+    def version(self) -> str:
+        """The installed version."""
+        return installed_version("distiller")
+
+    # -- places -------------------------------------------------------------------------------------------------
+    @property
+    def database(self) -> str:
+        """The path of the database."""
+        return str(self.config.home.data / "distiller.db")
+
+    @property
+    def lock_file(self) -> str:
+        """The path of the daemon's lock."""
+        return str(self.config.home.state / "daemon.lock")
+
+    @property
+    def wake_file(self) -> str:
+        """The path that every writer touches."""
+        return str(self.config.home.state / "wake")
+
+    @property
+    def state_file(self) -> str:
+        """The path of the daemon's live state."""
+        return str(self.config.home.state / "daemon.json")
+
+    @property
+    def log_file(self) -> str:
+        """The path of the log."""
+        return str(self.config.home.logs / "distiller.jsonl")
+
+    @property
+    def roots(self) -> list[str]:
+        """All folders whose sessions are read."""
+        return [root for roots in self.config.agent_roots.values() for root in roots]
+
+    def make_home(self) -> None:
+        """Make our folders, for nobody else to look into.
+
+        Raises:
+            SettingError: a folder cannot be made.
+        """
+        os.umask(0o077)
+        for folder in self.config.home.folders:
+            try:
+                folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+                if folder.stat().st_mode & 0o077:
+                    folder.chmod(FOLDER_MODE)
+            except OSError as error:
+                raise SettingError(
+                    f"{folder}: {error.strerror or error}. Nothing was read or changed; mend the folder or choose "
+                    "another with --home."
+                ) from None
+
+    # -- parts --------------------------------------------------------------------------------------------------
+    @cached_property
+    def clock(self) -> Clock:
+        """The machine's time."""
+        from distiller.adapters.clock_system import SystemClock
+
+        return SystemClock()
+
+    def now(self) -> str:
+        """The time as text."""
+        return timestamps.to_text(self.clock.now())
+
+    @cached_property
+    def store(self) -> Store:
+        """The store, made if it is not there."""
+        from distiller.adapters.state_files import touch
+        from distiller.adapters.store_sqlite import open_store
+
+        self.make_home()
+        return open_store(str(self.config.home.data), wake=lambda: touch(self.wake_file))
+
+    @property
+    def store_exists(self) -> bool:
+        """Whether anything was ever stored."""
+        return os.path.exists(self.database)  # noqa: PTH110 -- a path as text
+
+    @contextmanager
+    def scratch_store(self) -> Iterator[Store]:
+        """A store in memory that leaves nothing behind: for previews."""
+        from distiller.adapters.store_sqlite import open_store
+
+        store = open_store(None)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    @cached_property
+    def transcripts(self) -> Transcripts:
+        """Session files of the agents that are switched on."""
+        from distiller.adapters.transcripts_files import FileTranscripts
+        from distiller.transcript import formats
+
+        ours = [str(folder) for folder in self.config.home.folders]
+        return FileTranscripts(self.config.agent_roots, formats.sniff, ours=ours)
+
+    def projects(self, store: Store) -> Projects:
+        """Resolves folders; what was resolved before is asked of `store`."""
+        from distiller.adapters.projects_git import GitProjects
+
+        def known(folder: str) -> Project | None:
+            return store.project_of(self.rules.redact(folder))
+
+        return GitProjects(known)
+
+    def silent_notifier(self) -> LogNotifier:
+        """A log that goes nowhere: what a preview does did not happen."""
+        from distiller.adapters.notifier_structlog import LogNotifier
+
+        return LogNotifier(os.devnull, version=self.version, level="error")
+
+    def notifier(self, *, stderr: str = "no") -> LogNotifier:
+        """The log."""
+        from distiller.adapters.notifier_structlog import LogNotifier
+
+        self.make_home()
+        return LogNotifier(self.log_file, version=self.version, level=self.config.settings.logs.level, stderr=stderr)
+
+    def worker(self) -> ThreadWorker:
+        """The daemon's store thread."""
+        from distiller.adapters.worker_thread import ThreadWorker
+
+        return ThreadWorker()
+
+    def inline_worker(self) -> InlineWorker:
+        """Store calls where they stand, for commands."""
+        from distiller.adapters.worker_thread import InlineWorker
+
+        return InlineWorker()
+
+    def lock(self) -> AbstractContextManager[object]:
+        """The right to be this home's daemon; entering it raises LockHeldError."""
+        from distiller.adapters.state_files import DaemonLock
+
+        self.make_home()
+        return DaemonLock(self.lock_file)
+
+    def write_live_state(self, state: Mapping[str, Any]) -> None:
+        """Say how the daemon fares."""
+        from distiller.adapters.state_files import write_state
+
+        write_state(self.state_file, state)
+
+    def live_state(self) -> dict[str, Any]:
+        """How the daemon fares, with `running`: whether one holds the lock now."""
+        from distiller.adapters.state_files import is_locked, read_state
+
+        return {**read_state(self.state_file), "running": is_locked(self.lock_file)}
+
+    def timer(self) -> Timer:
+        """The daemon's schedule."""
+        from distiller.adapters.timer_apscheduler import ApschedulerTimer
+
+        return ApschedulerTimer()
+
+    def watcher(self, tell: Callable[..., Any]) -> Watcher:
+        """Wakes the daemon on changed sessions and on writes of other processes."""
+        from distiller.adapters.watcher_watchfiles import FileWatcher
+
+        return FileWatcher(self.roots, single_files=[self.wake_file], tell=tell)
+
+    def redact(self, text: str) -> Redacted:
+        """`text` without secrets; the patterns are loaded when they are first needed."""
+        return self.rules.redact(text)
+
+    # -- rules --------------------------------------------------------------------------------------------------
+    @cached_property
+    def rules(self) -> Rules:
+        """How turns are enrolled."""
+        from distiller.distill.redact import Redactor
+        from distiller.service.enrol import Rules
+
+        settings = self.config.settings
+        try:
+            redactor = Redactor(settings.redact.patterns)
+        except re.error as error:
+            raise SettingError(f"redact.patterns: {error}. Nothing was read; mend the expression.") from None
+        return Rules(
+            redact=redactor,
+            redact_json=redactor.json,
+            headless=settings.headless,
+            off_record=tuple(settings.off_record),
+            kept_text_bytes=settings.window.kept_text_bytes,
+            previous_turns=settings.window.previous_turns,
+        )
+
+    @cached_property
+    def settle(self) -> Settle:
+        """How long silence must last."""
+        from distiller.transcript.turns import Settle
+
+        turns = self.config.settings.turns
+        return Settle(
+            strong_seconds=turns.settle_seconds,
+            weak_seconds=turns.weak_settle_seconds,
+            abandon_seconds=turns.abandon_hours * 3600,
+        )
+
+    def live_from(self, first_start: str) -> str:
+        """Turns whose last line is older are backlog."""
+        read_from = self.config.settings.read_from
+        if read_from == "now":
+            return first_start
+        if read_from == "all":
+            return ""
+        if read_from.endswith("d"):
+            return min(first_start, timestamps.after(first_start, seconds=-86400 * int(read_from[:-1])))
+        return min(first_start, f"{read_from}T00:00:00.000Z")
+
+    # -- use cases ----------------------------------------------------------------------------------------------
+    def reading(self, store: Store, worker: Worker) -> Reading:
+        """Prepares turns for `store`."""
+        from distiller.service.reading import Reading
+
+        return Reading(
+            store=store,
+            worker=worker,
+            projects=self.projects(store),
+            clock=self.clock,
+            rules=self.rules,
+            ask=self.config.settings.projects == "ask",
+            listed=self.config.settings.projects == "listed",
+        )
+
+    def follower(self, store: Store, worker: Worker, notifier: LogNotifier, first_start: str) -> Follower:
+        """Follows session files into `store`."""
+        from distiller.service.follow import Follower, FollowRules
+
+        settings = self.config.settings
+        return Follower(
+            reading=self.reading(store, worker),
+            store=store,
+            worker=worker,
+            transcripts=self.transcripts,
+            notifier=notifier,
+            rules=FollowRules(
+                live_from=self.live_from(first_start),
+                settle=self.settle,
+                max_line_bytes=settings.turns.max_line_bytes,
+                guard_sessions=settings.guard.sessions,
+                guard_minutes=settings.guard.minutes,
+            ),
+        )
+
+    def distilling(self, store: Store, worker: Worker, notifier: LogNotifier, owner: str) -> Distilling:
+        """Settles turns of `store` with the backend of the configuration."""
+        from distiller.adapters.backend_embedded import EmbeddedBackend
+        from distiller.service.distill_turn import Distilling, PassRules
+
+        settings = self.config.settings
+        return Distilling(
+            store=store,
+            worker=worker,
+            backend=EmbeddedBackend(),
+            clock=self.clock,
+            notifier=notifier,
+            rules=PassRules(
+                redact=self.rules.redact,
+                window_tokens=settings.window.tokens,
+                near_facts=settings.window.near_facts,
+                waits_minutes=tuple(settings.retry.waits_minutes),
+            ),
+            owner=owner,
+        )
+
+    def backfill(
+        self,
+        store: Store,
+        notifier: LogNotifier,
+        *,
+        options: Options,
+        report: Report,
+        progress: Callable[[Progress], None],
+    ) -> Backfill:
+        """Reads old sessions into `store`."""
+        from distiller.service.backfill import Backfill
+
+        worker = self.inline_worker()
+        real = self.store if self.store_exists else None
+        return Backfill(
+            reading=self.reading(store, worker),
+            distilling=self.distilling(store, worker, notifier, self.owner("backfill")),
+            store=store,
+            worker=worker,
+            transcripts=self.transcripts,
+            clock=self.clock,
+            settle=self.settle,
+            max_line_bytes=self.config.settings.turns.max_line_bytes,
+            options=options,
+            report=report,
+            progress=progress,
+            known_elsewhere=real.digests if real is not None and real is not store else lambda _: {},
+        )
+
+    def owner(self, role: str) -> str:
+        """This process as an owner of leases."""
+        from distiller.adapters.state_files import process_name
+
+        return f"{role}/{process_name()}"
+
+    def free_dead_leases(self, store: Store) -> int:
+        """Give back the turns of processes that were killed, so that they need not wait for the lease to end."""
+        from distiller.adapters.state_files import is_alive
+
+        now = self.now()
+        dead = [owner for owner in store.lease_owners(at=now) if not is_alive(owner)]
+        return store.release(dead, at=now) if dead else 0

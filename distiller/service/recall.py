@@ -1,0 +1,193 @@
+"""A question in, the few facts that answer it out, with what a reader must know to trust them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from distiller import timestamps
+from distiller.memory import rank
+from distiller.ports import Clock, Store
+from distiller.service.enrol import Redact
+from distiller.vocabulary import (
+    Evidence,
+    Fact,
+    FactQuery,
+    FactStatus,
+    HistoryEntry,
+    Hit,
+    Op,
+    Project,
+    RecallRecord,
+    TurnQuery,
+    TurnState,
+)
+
+CHANGED_DAYS = 14
+SEARCHED = 100
+CHANGES = (Op.ADD, Op.SUPERSEDE, Op.UPDATE, Op.RETIRE, Op.EDIT, Op.FORGET, Op.RESTORE)
+
+
+class RecalledFact(msgspec.Struct, frozen=True):
+    """One fact as an answer shows it; keys of `recall --json`."""
+
+    name: str
+    scope: str  # user | project
+    kind: str
+    strength: str
+    summary: str
+    body: str
+    quote: str | None
+    said_at: str
+    last_confirmed_at: str
+    replaced: str | None
+    related: tuple[str, ...]
+    score: float
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A fact that changed lately."""
+
+    name: str
+    op: str
+    at: str
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """An answer; `state` on | paused | project-off, and with the latter two no facts."""
+
+    recall: str
+    state: str
+    query: str
+    project: str | None
+    matched: int
+    facts: tuple[RecalledFact, ...]
+    changed: tuple[Changed, ...]
+    unread_turns: int
+    elsewhere: int
+    took_ms: int
+    total: int = 0
+
+
+class Recall:
+    """Answers questions from one project; a project's facts never leave it unless the person asks."""
+
+    def __init__(self, *, store: Store, clock: Clock, redact: Redact, new_id: Callable[[], str]) -> None:
+        self._store = store
+        self._clock = clock
+        self._redact = redact
+        self._new_id = new_id
+
+    def answer(
+        self, query: str, *, project: Project, k: int = 5, everywhere: bool = False, channel: str = "cli"
+    ) -> Recalled:
+        """The best `k` facts, never filled up for the sake of `k`."""
+        started = self._clock.monotonic()
+        now = timestamps.to_text(self._clock.now())
+        scopes = () if everywhere else ("user", f"project:{project.key}")
+        state = self._state(project, now)
+        hits = self._hits(query, scopes, now) if state == "on" else []
+        chosen = hits[:k]
+        answer = Recalled(
+            recall=self._new_id(),
+            state=state,
+            query=query,
+            project=project.name,
+            matched=len(hits),
+            facts=self._shown(chosen),
+            changed=self._changed(scopes, now) if state == "on" else (),
+            unread_turns=len(self._store.turns(TurnQuery(states=(TurnState.WAITING,), project_key=project.key))),
+            elsewhere=0 if everywhere or hits or state != "on" else len(self._hits(query, (), now)),
+            took_ms=round((self._clock.monotonic() - started) * 1000),
+            total=len(self._store.facts(FactQuery(scopes=scopes))) if state == "on" else 0,
+        )
+        self._store.record_recall(
+            RecallRecord(
+                id=answer.recall,
+                at=now,
+                channel=channel,
+                agent=None,
+                session_id=None,
+                project_key=project.key,
+                query=self._redact(query),
+                names=(),
+                scope="all" if everywhere else "here",
+                k=k,
+                fact_ids=tuple(hit.fact.id for hit in chosen),
+                matched=answer.matched,
+                took_ms=answer.took_ms,
+            )
+        )
+        return answer
+
+    def _state(self, project: Project, now: str) -> str:
+        if project.reading == "off":
+            return "project-off"
+        pauses = self._store.pauses(at=now)
+        here = any(pause.level == "all" or (pause.level, pause.target) == ("project", project.key) for pause in pauses)
+        return "paused" if here else "on"
+
+    def _hits(self, query: str, scopes: Sequence[str], now: str) -> list[Hit]:
+        terms = rank.terms(query)
+        if not terms:
+            return []
+        found = self._store.search(terms, query=FactQuery(scopes=tuple(scopes), limit=SEARCHED))
+        return rank.rank(found, now=now, uses=self._store.recall_counts([hit.fact.id for hit in found]))
+
+    def _shown(self, hits: Sequence[Hit]) -> tuple[RecalledFact, ...]:
+        evidence = self._store.evidence([hit.fact.id for hit in hits])
+        return tuple(
+            shown(hit.fact, evidence.get(hit.fact.id, []), self._store.history(fact_id=hit.fact.id), score=hit.score)
+            for hit in hits
+        )
+
+    def _changed(self, scopes: Sequence[str], now: str) -> tuple[Changed, ...]:
+        since = timestamps.after(now, seconds=-86400 * CHANGED_DAYS)
+        statuses = (FactStatus.ACTIVE, FactStatus.RETIRED, FactStatus.BINNED)
+        lately = self._store.facts(FactQuery(scopes=tuple(scopes), statuses=statuses, since=since, limit=5))
+        entries = [(fact, self._store.history(fact_id=fact.id, limit=1)) for fact in lately]
+        return tuple(
+            Changed(fact.name, entry.op.value, entry.at)
+            for fact, found in entries
+            for entry in found
+            if entry.op in CHANGES
+        )
+
+
+def shown(fact: Fact, evidence: Sequence[Evidence], history: Sequence[HistoryEntry], *, score: float) -> RecalledFact:
+    """A fact with its newest own words and what it replaced."""
+    return RecalledFact(
+        name=fact.name,
+        scope="user" if fact.scope == "user" else "project",
+        kind=fact.kind.value,
+        strength=fact.strength.value,
+        summary=fact.summary,
+        body=fact.body,
+        quote=quote_of(evidence),
+        said_at=fact.first_said_at,
+        last_confirmed_at=fact.last_confirmed_at,
+        replaced=replaced(history),
+        related=fact.related,
+        score=round(score, 4),
+    )
+
+
+def quote_of(evidence: Sequence[Evidence]) -> str | None:
+    """The person's newest words behind a fact."""
+    own = [one for one in evidence if one.role == "person" and one.part == "claims"]
+    return max(own, key=lambda one: one.said_at).quote if own else None
+
+
+def replaced(history: Sequence[HistoryEntry]) -> str | None:
+    """What the fact said before it was last superseded."""
+    entry = next((one for one in history if one.op is Op.SUPERSEDE and one.before is not None), None)
+    return entry.before.summary if entry and entry.before else None
+
+
+def as_json(answer: Recalled) -> dict[str, Any]:
+    """The object that `recall --json` prints."""
+    built: dict[str, Any] = msgspec.to_builtins(answer)
+    built.pop("total")
+    return built

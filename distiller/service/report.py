@@ -1,0 +1,307 @@
+"""The store and the daemon's state in, what people ask about them out: `status`, `why`, lists as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from distiller import timestamps
+from distiller.ports import Store, Transcripts
+from distiller.service.recall import quote_of
+from distiller.vocabulary import (
+    Cursor,
+    Evidence,
+    Fact,
+    HistoryEntry,
+    PassRecord,
+    Project,
+    SessionFile,
+    SessionRow,
+    TurnRow,
+    TurnState,
+)
+
+HEARTBEAT_LIMIT_SECONDS = 60
+WAITING_LIMIT_SECONDS = 3600
+AGENTS_KEEP_DAYS = 30
+EXPIRING_DAYS = 3
+
+EXPLANATIONS = {
+    ("kept", None): "Something in it was worth keeping.",
+    ("empty", "no-cue"): "The embedded backend found no explicit standing statement in your own words.",
+    ("empty", "nothing-durable"): "Nothing in it would help a later session.",
+    ("empty", "one-off"): "It was meant for that moment only.",
+    ("empty", "already-known"): "All it says is known already.",
+    ("empty", "refused"): "Every claim about it was turned down by the checks; they are listed.",
+    ("empty", "suspicious"): "Only text that gives orders or hides itself; it is quarantined and served to no agent.",
+    ("skipped", "no-words"): "You said nothing of your own in it (a command, an assent, a bare 'continue').",
+    ("skipped", "copy"): "A copy of turns that are settled under another key (a fork, a resumed or copied file).",
+    ("skipped", "repeat"): "A program sent the same long prompt before.",
+    ("skipped", "paused"): "It ended while memory was paused. `distiller retry --paused` reads such turns after all.",
+    ("skipped", "off-record"): "You said that this session is off the record.",
+    ("skipped", "withdrawn"): "You took the prompt back (rewind or rollback).",
+    ("skipped", "own-session"): "It is a session of distiller itself.",
+    ("skipped", "subagent"): "A sub-agent's turn: its prompts were written by a model, not by you.",
+    ("skipped", "headless"): "A program's session, and the setting `headless` is `skip`.",
+    ("skipped", "project-off"): "Reading is off for this project.",
+    ("skipped", "purged"): "It was purged.",
+    ("waiting", "queued"): "It will be distilled as soon as the service gets to it.",
+    ("waiting", "behind"): "An earlier turn of its session is due first.",
+    ("waiting", "retry"): "The backend failed; it is tried again at the time shown.",
+    ("waiting", "resting"): "The backend asked for a rest; it is tried again at the time shown.",
+    ("waiting", "project"): "You have not said yet whether this project may be read.",
+    ("waiting", "halted"): "The service is halted; `distiller status` says why and what to do.",
+    ("dead", "backend-failed"): "The backend failed too often. `distiller retry` tries again.",
+    ("dead", "answer-unusable"): "The backend's answer could not be used. `distiller retry` tries again.",
+    ("dead", "text-lost"): "Its text is gone from the store and from its file.",
+}
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something a person has to know, and what to do about it."""
+
+    code: str
+    text: str
+    fix: str
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """Old sessions that only `backfill` reads."""
+
+    sessions: int
+    bytes: int
+    oldest_at: str | None
+    expiring: int
+
+
+class AgentRow(msgspec.Struct, frozen=True):
+    """One agent and what is known of its sessions."""
+
+    agent: str
+    roots: tuple[str, ...]
+    sessions: int
+    last_at: str | None
+
+
+def explain(row: TurnRow) -> str:
+    """One sentence for a turn's state."""
+    return EXPLANATIONS.get((row.state.value, row.reason), f"{row.state.value}: {row.reason or 'no reason recorded'}.")
+
+
+def status(
+    store: Store,
+    *,
+    files: Sequence[SessionFile],
+    live: Mapping[str, Any],
+    version: str,
+    backend: str,
+    roots: Mapping[str, Sequence[str]],
+    now: str,
+    day_from: str,
+    path: str,
+) -> dict[str, Any]:
+    """All that `status --json` prints (CONTRACTS §7)."""
+    totals = store.totals(day_from=day_from)
+    pauses = store.pauses(at=now)
+    halt = store.setting("halt")
+    running = bool(live.get("running"))
+    paused = next((pause for pause in pauses if pause.level == "all"), None)
+    state = "stopped" if not running else "paused" if paused else "halted" if halt else "running"
+    since = (
+        paused.from_at
+        if paused
+        else halt["at"]
+        if halt
+        else live.get("started_at")
+        if running
+        else live.get("heartbeat_at")
+    )
+    problems = found_problems(live, halt, totals.oldest_waiting_at if not paused else None, now)
+    cursors = store.cursors()
+    first_start = store.setting("first_start_at")
+    return {
+        "version": version,
+        "healthy": not problems,
+        "problems": problems,
+        "state": state,
+        "reason": halt["reason"] if halt and not paused else None,
+        "since": since,
+        "until": paused.until_at if paused else None,
+        "daemon": {key: live.get(key) for key in ("pid", "version", "started_at", "heartbeat_at")},
+        "backend": {"name": backend, "model": None, "resting_until": None},
+        "turns": {state.value: totals.states.get(state.value, 0) for state in ORDER},
+        "waiting": totals.waiting,
+        "skipped": totals.skipped,
+        "dead": totals.dead,
+        "oldest_waiting_at": totals.oldest_waiting_at,
+        "backlog": backlog(files, cursors, first_start, now),
+        "today": {
+            "calls": totals.today.calls,
+            "input_tokens": totals.today.input_tokens,
+            "output_tokens": totals.today.output_tokens,
+            "cost_usd": totals.today.cost_usd,
+            "budget_tokens": None,
+            "budget_usd": None,
+        },
+        "facts": totals.facts,
+        "candidates": totals.candidates,
+        "proposals": totals.proposals,
+        "last_settled_at": totals.last_settled_at,
+        "last_error": dict(zip(("at", "code", "text"), totals.last_error, strict=True)) if totals.last_error else None,
+        "agents": [agent_row(agent, places, files, store) for agent, places in roots.items()],
+        "lines": {
+            "malformed": totals.lines_malformed,
+            "too_long": totals.lines_too_long,
+            "unknown": totals.lines_unknown,
+        },
+        "store": {"path": path, "bytes": totals.store_bytes, "wal_bytes": totals.wal_bytes, "schema": totals.schema},
+    }
+
+
+ORDER = (TurnState.KEPT, TurnState.EMPTY, TurnState.SKIPPED, TurnState.WAITING, TurnState.DEAD)
+
+
+def found_problems(
+    live: Mapping[str, Any], halt: Mapping[str, Any] | None, oldest_waiting_at: str | None, now: str
+) -> list[Problem]:
+    """What keeps the service from being healthy."""
+    problems = []
+    heartbeat = live.get("heartbeat_at")
+    if not live.get("running"):
+        problems.append(
+            Problem("stopped", "The service is not running; new turns are read when it starts.", "distiller run")
+        )
+    elif heartbeat is None or timestamps.seconds_between(heartbeat, now) > HEARTBEAT_LIMIT_SECONDS:
+        problems.append(Problem("no-heartbeat", f"The service has not said a word since {heartbeat}.", "restart it"))
+    if trouble := live.get("trouble"):
+        problems.append(Problem("trouble", str(trouble), "see `distiller logs`"))
+    if halt:
+        problems.append(Problem(str(halt["reason"]), f"Halted: {halt['text']}. Turns wait.", "distiller resume"))
+    if oldest_waiting_at is not None and timestamps.seconds_between(oldest_waiting_at, now) > WAITING_LIMIT_SECONDS:
+        problems.append(Problem("waiting-long", f"A turn waits since {oldest_waiting_at}.", "see `distiller logs`"))
+    return problems
+
+
+def backlog(files: Sequence[SessionFile], cursors: Mapping[str, Cursor], first_start: str | None, now: str) -> Backlog:
+    """Sessions with turns older than the first start that no backfill has read; the page of nothing lost."""
+    left = [file for file in files if is_backlog(file, cursors.get(file.path), first_start or now)]
+    expiring = timestamps.after(now, seconds=-86400 * (AGENTS_KEEP_DAYS - EXPIRING_DAYS))
+    return Backlog(
+        sessions=len(left),
+        bytes=sum(file.size_bytes for file in left),
+        oldest_at=min((file.modified_at for file in left), default=None),
+        expiring=sum(file.modified_at <= expiring for file in left),
+    )
+
+
+def is_backlog(file: SessionFile, cursor: Cursor | None, first_start: str) -> bool:
+    """Whether `file` holds turns that only a backfill reads."""
+    if cursor is None:
+        return file.modified_at < first_start
+    if cursor.backfilled_to_byte:
+        return cursor.backlog_to_byte > cursor.backfilled_to_byte
+    return cursor.backlog_to_byte > 0 or (cursor.offset_byte == 0 and file.modified_at < first_start)
+
+
+def agent_row(agent: str, roots: Sequence[str], files: Sequence[SessionFile], store: Store) -> AgentRow:
+    """An agent, its folders and its sessions."""
+    own = [file for file in files if file.agent == agent]
+    known = store.sessions(agent=agent, limit=1)
+    return AgentRow(agent, tuple(roots), len(own), known[0].session.last_at if known else None)
+
+
+def fact_json(
+    fact: Fact, *, evidence: Sequence[Evidence], uses: tuple[int, str] | None, projects: Mapping[str, Project]
+) -> dict[str, Any]:
+    """A fact as `facts list --json` prints it."""
+    key = fact.scope.removeprefix("project:") if fact.scope != "user" else None
+    project = projects.get(key) if key else None
+    return {
+        "id": fact.id,
+        "name": fact.name,
+        "scope": "user" if key is None else "project",
+        "project": project.name if project else None,
+        "project_key": key,
+        "kind": fact.kind.value,
+        "status": fact.status.value,
+        "strength": fact.strength.value,
+        "pinned": fact.pinned,
+        "summary": fact.summary,
+        "body": fact.body,
+        "related": list(fact.related),
+        "quote": quote_of(evidence),
+        "evidence_count": len(evidence),
+        "created_at": fact.created_at,
+        "updated_at": fact.updated_at,
+        "first_said_at": fact.first_said_at,
+        "last_confirmed_at": fact.last_confirmed_at,
+        "valid_until": fact.valid_until,
+        "last_recalled_at": uses[1] if uses else None,
+        "recalls": uses[0] if uses else 0,
+    }
+
+
+def evidence_json(one: Evidence) -> dict[str, Any]:
+    """A quote as `facts show --json` prints it."""
+    return {
+        "id": one.id, "agent": one.agent, "session": one.session_id, "turn": one.turn_key, "message": one.message_id,
+        "role": one.role, "quote": one.quote, "said_at": one.said_at, "part": one.part, "file": one.file,
+    }  # fmt: skip
+
+
+def history_json(entry: HistoryEntry) -> dict[str, Any]:
+    """A history entry as `facts history --json` prints it."""
+    return {
+        "rev": entry.rev, "op": entry.op.value, "actor": entry.actor, "at": entry.at, "group": entry.group_id,
+        "reason": entry.reason, "before": entry.before, "after": entry.after,
+    }  # fmt: skip
+
+
+def turn_json(row: TurnRow, passes: Sequence[PassRecord], project: str | None) -> dict[str, Any]:
+    """A turn as `why --json` prints it."""
+    return {
+        "turn": row.id,
+        "revision": row.revision,
+        "key": row.key,
+        "agent": row.agent,
+        "session": row.session_id,
+        "project": project,
+        "file": row.file,
+        "start_byte": row.start_byte,
+        "end_byte": row.end_byte,
+        "prompt_at": row.prompt_at,
+        "ended_at": row.ended_at,
+        "end_sign": row.end_sign.value,
+        "state": row.state.value,
+        "reason": row.reason,
+        "explanation": explain(row),
+        "until": row.retry_at,
+        "attempts": row.attempts,
+        "passes": [
+            {
+                "id": one.id, "attempt": one.attempt, "backend": one.backend, "model": one.model,
+                "outcome": one.outcome.value, "reason": one.reason, "started_at": one.started_at,
+                "took_ms": one.usage.took_ms, "calls": one.usage.calls,
+                "input_tokens": one.usage.input_tokens, "output_tokens": one.usage.output_tokens,
+                "cost_usd": one.usage.cost_usd,
+            }
+            for one in passes
+        ],
+        "operations": [{"op": op, "count": count} for one in passes for op, count in one.operations.items()],
+        "refusals": [refusal for one in passes for refusal in one.refusals],
+    }  # fmt: skip
+
+
+def session_state(row: SessionRow, files: Mapping[str, SessionFile], first_start: str) -> str:
+    """`live`, `backlog` or `gone`, for `sessions list`."""
+    file = files.get(row.file or "")
+    if file is None:
+        return "gone"
+    return "backlog" if (row.session.last_at or file.modified_at) < first_start else "live"
+
+
+def listed(transcripts: Transcripts) -> list[SessionFile]:
+    """All session files there are now."""
+    return list(transcripts.sessions())

@@ -1,0 +1,61 @@
+"""The folder in which a command was typed, and what people call projects, in; the project they mean out."""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING
+
+from distiller.errors import AmbiguousNameError, UnknownNameError
+from distiller.vocabulary import Project
+
+if TYPE_CHECKING:
+    from distiller.bootstrap import App
+
+
+def project_here(app: App) -> Project:
+    """The project of the working folder, aliases followed."""
+    folder = os.getcwd()
+    return app.store.project_of(folder) or app.projects(app.store).resolve(folder)
+
+
+def named_project(app: App, name: str) -> Project:
+    """The project called `name` (its name, key, or a pattern that fits one).
+
+    Raises:
+        UnknownNameError: none; the message names near ones that hold facts. AmbiguousNameError: several.
+    """
+    projects = app.store.projects()
+    exact = [project for project in projects if name in (project.name, project.key)]
+    found = exact or [project for project in projects if fnmatch(project.key, name) or fnmatch(project.name, name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        listed = ", ".join(project.key for project in found[:8])
+        raise AmbiguousNameError(f"{name}: {len(found)} projects go by that name: {listed}. Name one by its key.")
+    raise UnknownNameError(f"{name}: no project goes by that name. {near(app, name, projects)}")
+
+
+def near(app: App, name: str, projects: list[Project]) -> str:
+    """Projects whose names are close, with how many facts they hold; else where to look."""
+    from difflib import SequenceMatcher
+
+    from distiller.vocabulary import FactQuery
+
+    wanted = name.lower()
+    close = [
+        project
+        for project in projects
+        if SequenceMatcher(None, wanted, project.name.lower()).ratio() > 0.5  # noqa: PLR2004 -- half the letters agree
+        or project.name.lower() in wanted
+        or wanted in project.name.lower()
+    ]
+    counts = {project.name: len(app.store.facts(FactQuery(scopes=(f"project:{project.key}",)))) for project in close}
+    if not counts:
+        return "`distiller projects` lists them."
+    return "Near: " + ", ".join(f"{one} ({count} fact{'s' * (count != 1)})" for one, count in counts.items()) + "."
+
+
+def scopes_here(app: App) -> tuple[str, str]:
+    """The scopes that hold in the working folder."""
+    return ("user", f"project:{project_here(app).key}")

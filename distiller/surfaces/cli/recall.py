@@ -1,0 +1,50 @@
+"""`recall` and `remember`: what an agent would get, and what the person wants kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import click
+
+from distiller.surfaces.cli.here import named_project, project_here
+
+if TYPE_CHECKING:
+    from distiller.surfaces.cli import Door
+
+
+@click.command()
+@click.argument("query", nargs=-1, required=True)
+@click.option("-k", type=click.IntRange(1, 20), default=5, show_default=True, help="At most K facts.")
+@click.option("--project", metavar="NAME", help="As if asked inside that project; else this folder's.")
+@click.option("--all-projects", is_flag=True, help="Search everywhere (agents cannot).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.pass_obj
+def recall(door: Door, query: tuple[str, ...], k: int, project: str | None, all_projects: bool, as_json: bool) -> None:
+    """Print the facts that answer QUERY, as an agent would get them."""
+    from distiller.service import recall as use_case
+
+    app = door.app
+    asked = use_case.Recall(store=app.store, clock=app.clock, redact=app.redact, new_id=lambda: f"r-{uuid4().hex[:12]}")
+    here = named_project(app, project) if project else project_here(app)
+    answer = asked.answer(" ".join(query), project=here, k=k, everywhere=all_projects)
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.encode(use_case.as_json(answer)))
+        return
+    click.echo(use_case.as_text(answer))
+
+
+@click.command()
+@click.argument("text", nargs=-1, required=True)
+@click.option("--everywhere", is_flag=True, help="It holds in all projects; else in this folder's project.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.pass_obj
+def remember(door: Door, text: tuple[str, ...], everywhere: bool, as_json: bool) -> None:
+    """Store TEXT as a fact in your own words; the name and kind are made from it."""
+    from distiller.surfaces.cli.facts import add_fact, tell_applied
+
+    kind = "user" if everywhere else "project"
+    applied = add_fact(door.app, " ".join(text), name=None, kind=kind, everywhere=everywhere)
+    tell_applied(applied, wants_json=as_json)

@@ -1,0 +1,152 @@
+"""`run`, `status`, `logs`: the service and how it fares."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from distiller.surfaces.cli import output
+from distiller.surfaces.cli.since import since as since_time
+
+if TYPE_CHECKING:
+    from distiller.surfaces.cli import Door
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Read and distil what is there now, then end; 3 if a turn waits or died.")
+@click.pass_obj
+def run(door: Door, once: bool) -> int:
+    """Run the service in the foreground until Ctrl-C or SIGTERM."""
+    from distiller.surfaces import daemon
+
+    if not once and sys.stderr.isatty():
+        click.echo(
+            f"distiller reads {', '.join(door.app.roots) or 'nothing'}; Ctrl-C ends it, nothing is lost.", err=True
+        )
+    return daemon.run(door.app, once=once)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.pass_obj
+def status(door: Door, as_json: bool) -> int:
+    """Show how things are now; exit code 1 if something is wrong."""
+    from distiller import timestamps
+    from distiller.service import report
+
+    app = door.app
+    now = app.now()
+    midnight = timestamps.from_text(now).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    state = report.status(
+        app.store,
+        files=report.listed(app.transcripts),
+        live=app.live_state(),
+        version=app.version,
+        backend=app.config.settings.backend,
+        roots=app.config.agent_roots,
+        now=now,
+        day_from=timestamps.to_text(midnight),
+        path=app.database,
+    )
+    if as_json:
+        output.print_json(state)
+    else:
+        show_status(state)
+    return 0 if state["healthy"] else 1
+
+
+def show_status(state: dict[str, Any]) -> None:
+    """The state of things for someone who looks at 3 a.m.: what is wrong first, then numbers."""
+    colour = "green" if state["healthy"] else "red"
+    mark = output.style(state["state"], fg=colour, bold=True)
+    since = f" since {output.local(state['since'])}" if state["since"] else ""
+    until = f" until {output.local(state['until'])}" if state["until"] else ""
+    pid = f", pid {state['daemon']['pid']}" if state["state"] != "stopped" and state["daemon"]["pid"] else ""
+    click.echo(f"distiller {state['version']}: {mark}{since}{until}{pid} (backend {state['backend']['name']})")
+    for problem in state["problems"]:
+        click.echo(f"  {output.style('!', fg='red')} {output.clean(problem.text)} Fix: {problem.fix}")
+    turns = state["turns"]
+    click.echo(f"turns    {counted(turns)}")
+    for name in ("waiting", "skipped", "dead"):
+        if state[name]:
+            click.echo(f"  {name:<7}{counted(state[name])}")
+    if state["oldest_waiting_at"]:
+        click.echo(f"  oldest waiting since {output.local(state['oldest_waiting_at'])}")
+    click.echo(f"facts    {counted(state['facts']) or 'none yet'}; {output.plural(state['candidates'], 'candidate')}")
+    today = state["today"]
+    click.echo(f"today    {output.plural(today['calls'], 'model call')}, ${today['cost_usd'] or 0:.2f}")
+    backlog = state["backlog"]
+    if backlog.sessions:
+        click.echo(
+            f"backlog  {output.plural(backlog.sessions, 'old session')}, {output.size(backlog.bytes)}, oldest "
+            f"{output.local(backlog.oldest_at)}: `distiller backfill --preview`"
+        )
+    if backlog.expiring:
+        click.echo(f"  {output.plural(backlog.expiring, 'session')} will soon be deleted by their agent: backfill now")
+    for agent in state["agents"]:
+        click.echo(
+            f"reads    {agent.agent}: {output.plural(agent.sessions, 'session')} in {', '.join(agent.roots) or '-'}"
+        )
+    lines = state["lines"]
+    odd = {key: lines[key] for key in ("malformed", "too_long") if lines[key]} | lines["unknown"]
+    if odd:
+        click.echo(f"lines    passed over: {counted(odd)}")
+    if state["last_error"]:
+        click.echo(f"error    {output.local(state['last_error']['at'])} {output.clean(state['last_error']['text'])}")
+
+
+def counted(counts: dict[str, int]) -> str:
+    """`3 kept, 40 empty`; zeros left out."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
+
+@click.command()
+@click.option("-f", "--follow", is_flag=True, help="Go on as lines come, through rotation.")
+@click.option("-n", "count", type=click.IntRange(min=0), default=None, help="Last N lines (20 with -f, else 200).")
+@click.option("--level", type=click.Choice(["debug", "info", "warning", "error"]), help="This level and worse.")
+@click.option("--since", metavar="T", help="From a time, or a span such as 10m.")
+@click.option("--turn", metavar="ID", help="One turn's lines.")
+@click.option("--grep", metavar="RE", help="Lines in which this expression is found.")
+@click.option("--json", "as_json", is_flag=True, help="JSON lines as they stand in the file (also when piped).")
+@click.pass_obj
+def logs(
+    door: Door, follow: bool, count: int | None, level: str | None, since: str | None, turn: str | None,
+    grep: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Show what the service did, readable on a terminal, JSON when piped."""
+    from distiller.surfaces.cli import logview
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    app = door.app
+    try:
+        pattern = re.compile(grep) if grep else None
+    except re.error as error:
+        raise click.BadParameter(f"--grep: {error}") from None
+    wanted = logview.Filter(level, since_time(since, now=app.now()), turn, pattern)
+    raw = as_json or not sys.stdout.isatty()
+    show = logview.shower(raw=raw)
+    if not os.path.exists(app.log_file):
+        click.echo(f"No log yet; it will be at {app.log_file}", err=True)
+    last = count if count is not None else 20 if follow else 200
+    with logview.Log(app.log_file) as log:
+        for line in log.last(last, wanted):
+            show(line)
+        if not follow:
+            return 0
+        try:
+            while True:
+                lines = log.fresh()
+                for line in lines:
+                    if wanted.fits(line):
+                        show(line)
+                sys.stdout.flush()
+                if not lines:
+                    time.sleep(logview.POLL_SECONDS)
+        except KeyboardInterrupt:
+            return 0

@@ -1,0 +1,83 @@
+"""`pause` and `resume`: the person's switch, for all, a project, or a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import click
+
+from distiller.errors import AmbiguousNameError, UnknownNameError
+from distiller.surfaces.cli import output, since
+from distiller.surfaces.cli.here import named_project, project_here
+from distiller.vocabulary import Pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distiller.surfaces.cli import Door
+
+
+def target_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What is switched; all, without one of these."""
+    for option in (
+        click.option("--session", metavar="ID", help="One session, by the start of its id."),
+        click.option("--project", metavar="GLOB", help="One project, by name, key or pattern."),
+        click.option("--here", is_flag=True, help="The project of this folder."),
+    ):
+        command = option(command)
+    return command
+
+
+def target(door: Door, here: bool, project: str | None, session: str | None) -> tuple[str, str, str]:
+    """(level, target, words for the person)."""
+    if sum((here, project is not None, session is not None)) > 1:
+        raise click.UsageError("Give one of --here, --project and --session.")
+    if session is not None:
+        found = door.app.store.session(session)
+        if not found:
+            raise UnknownNameError(f"{session}: no session's id starts so. `distiller sessions list` shows them.")
+        if len(found) > 1:
+            raise AmbiguousNameError(f"{session}: {len(found)} sessions' ids start so; write more of it.")
+        one = found[0].session
+        return "session", f"{one.agent}:{one.id}", f"session {one.id[:8]}"
+    if here or project is not None:
+        chosen = project_here(door.app) if here else named_project(door.app, project or "")
+        return "project", chosen.key, chosen.name
+    return "all", "", "everything"
+
+
+@click.command()
+@target_options
+@click.option("--for", "span", metavar="SPAN", help="Switch on again by itself, for example after 2h.")
+@click.pass_obj
+def pause(door: Door, here: bool, project: str | None, session: str | None, span: str | None) -> None:
+    """Switch memory off. Turns that end meanwhile are not read, unless you ask `retry --paused`."""
+    level, aim, words = target(door, here, project, session)
+    now = door.app.now()
+    end = since.until(span, now=now)
+    if here:
+        door.app.store.save_project(project_here(door.app), at=now)
+    door.app.store.pause(Pause(str(uuid4()), level, aim, now, end))
+    until = f" until {output.local(end)}" if end else ""
+    click.echo(f"Memory is off for {words}{until}. `distiller resume` switches it on again.")
+
+
+@click.command()
+@target_options
+@click.pass_obj
+def resume(door: Door, here: bool, project: str | None, session: str | None) -> None:
+    """Switch memory on again, and end a halt."""
+    level, aim, words = target(door, here, project, session)
+    store, now = door.app.store, door.app.now()
+    ended = store.resume(level=level, target=aim, at=now)
+    halted = level == "all" and bool(store.setting("halt"))
+    if halted:
+        store.set_setting("halt", None, at=now)
+        store.hold(None, from_reasons=("halted",), at=now)
+    if ended or halted:
+        click.echo(f"Memory is on for {words}." + (" The halt is over; waiting turns are read now." if halted else ""))
+        return
+    others = [one for one in store.pauses(at=now) if (one.level, one.target) != (level, aim)]
+    hint = f" Still off: {', '.join(f'{one.level} {one.target}'.strip() for one in others)}." if others else ""
+    click.echo(f"Nothing was off for {words}.{hint}")

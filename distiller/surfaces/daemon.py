@@ -1,0 +1,232 @@
+"""File changes and ticks in, calls of the use cases out: the daemon, the only loop of the program.
+
+Three tasks share it: watching (events), settling (silence), distilling (waiting turns); a timer does what is not
+urgent. Reading is serialised by one lock, store calls by one thread. A fault in one file or turn is told and left to
+the next sweep; only what makes the store unusable ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from distiller import timestamps
+from distiller.errors import DiskFullError, StoreBusyError
+from distiller.vocabulary import Enrolled, TurnQuery, TurnState
+
+if TYPE_CHECKING:
+    from distiller.bootstrap import App
+
+HEARTBEAT_SECONDS = 15
+BATCH = 50
+TROUBLE_SECONDS = 60
+LEAST_WAIT_SECONDS = 0.05
+FIRST_START = "first_start_at"
+HALT = "halt"
+DUE_REASONS = ("queued", "retry", "behind", "resting")
+
+
+def run(app: App, *, once: bool = False) -> int:
+    """Serve until SIGTERM or SIGINT (or, with `once`, until nothing is left to do now); the exit code.
+
+    Raises:
+        LockHeldError: another daemon serves this home.
+    """
+    with app.lock():
+        return asyncio.run(Daemon(app).serve(once=once))
+
+
+class Daemon:
+    """One run of the service."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._store = app.store
+        self._worker = app.worker()
+        self._notifier = app.notifier(stderr=stderr_style())
+        self._started_at = app.now()
+        first_start = self._store.set_setting(FIRST_START, self._started_at, at=self._started_at, only_if_absent=True)
+        self._follower = app.follower(self._store, self._worker, self._notifier, first_start)
+        self._distilling = app.distilling(self._store, self._worker, self._notifier, app.owner("daemon"))
+        self._reading = asyncio.Lock()
+        self._stop = asyncio.Event()
+        self._work = asyncio.Event()
+        self._growth = asyncio.Event()
+        self._last_trouble: str | None = None
+
+    async def serve(self, *, once: bool) -> int:
+        """Run until told to stop; the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        freed = await self._worker(self._app.free_dead_leases, self._store)
+        self._notifier.event("daemon.started", roots=len(self._app.roots), freed_leases=freed)
+        try:
+            if once:
+                return await self._once()
+            await self._serve()
+        finally:
+            self._notifier.event("daemon.stopped")
+            self._worker.close()
+            self._store.close()
+            self._notifier.close()
+        return 0
+
+    async def _once(self) -> int:
+        await self._sweep()
+        while not self._stop.is_set() and await self._distil_due():
+            pass
+        left = await self._worker(self._store.turns, TurnQuery(states=(TurnState.WAITING, TurnState.DEAD), limit=1))
+        return 3 if left else 0
+
+    async def _serve(self) -> None:
+        self._app.write_live_state(self._state("running"))
+        timer = self._app.timer()
+        settings = self._app.config.settings
+        timer.every(HEARTBEAT_SECONDS, "heartbeat", self._heartbeat)
+        timer.every(settings.turns.sweep_seconds, "sweep", self._sweep)
+        timer.daily("04:10", "backup", self._backup)
+        timer.daily("04:20", "retention", self._retention)
+        timer.start()
+        tasks = [
+            asyncio.create_task(self._forever(name, step), name=name)
+            for name, step in (("watch", self._watch), ("settle", self._settle), ("distil", self._distil))
+        ]
+        await self._sweep()
+        await self._stop.wait()
+        self._notifier.event("daemon.stopping")
+        timer.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._app.write_live_state(self._state("stopped"))
+
+    # -- tasks --------------------------------------------------------------------------------------------------
+    async def _forever(self, name: str, step: Callable[[], Awaitable[None]]) -> None:
+        """Repeat a step; trouble is told once and waited out."""
+        while True:
+            try:
+                await step()
+                self._last_trouble = None
+            except (DiskFullError, StoreBusyError, OSError) as error:
+                self._tell_trouble(name, error)
+                await asyncio.sleep(TROUBLE_SECONDS)
+
+    async def _watch(self) -> None:
+        async for paths in self._app.watcher(self._notifier.event).changes():
+            if self._app.wake_file in paths:
+                self._work.set()
+            async with self._reading:
+                for path in sorted(paths - {self._app.wake_file}):
+                    await self._enrolled(await self._follower.follow(path))
+            self._growth.set()
+
+    async def _settle(self) -> None:
+        """Sleep until silence may end a turn, or a file grows."""
+        self._growth.clear()
+        due = self._follower.next_due()
+        wait = None if due is None else max(LEAST_WAIT_SECONDS, timestamps.seconds_between(self._app.now(), due))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._growth.wait(), wait)
+            return
+        async with self._reading:
+            await self._enrolled(await self._follower.tick())
+
+    async def _distil(self) -> None:
+        self._work.clear()
+        if not await self._distil_due():
+            await self._work.wait()
+
+    async def _distil_due(self) -> bool:
+        """Settle what is due; whether there was anything."""
+        if await self._halted():
+            return False
+        keys = await self._worker(self._store.due, at=self._app.now(), limit=BATCH)
+        settled = 0
+        for key in keys:
+            if self._stop.is_set():
+                break
+            record = await self._distilling.distill_turn(key)
+            settled += record is not None and record.outcome is not TurnState.WAITING
+        return settled > 0
+
+    async def _sweep(self) -> None:
+        """Look at every file; errors of the store are told and left to the next sweep."""
+        try:
+            async with self._reading:
+                await self._enrolled(await self._follower.sweep())
+        except (DiskFullError, StoreBusyError) as error:
+            self._tell_trouble("sweep", error)
+        self._work.set()
+        self._growth.set()
+
+    async def _enrolled(self, turns: Sequence[Enrolled]) -> None:
+        if self._follower.alarm is not None:
+            alarm, self._follower.alarm = self._follower.alarm, None
+            await self._halt("suspicious-rate", f"{alarm.sessions} new sessions without a typed prompt in one folder")
+        if any(turn.state is TurnState.WAITING for turn in turns):
+            self._work.set()
+
+    # -- states -------------------------------------------------------------------------------------------------
+    async def _halt(self, reason: str, text: str) -> None:
+        now = self._app.now()
+        if await self._worker(self._store.setting, HALT):
+            return
+        await self._worker(self._store.set_setting, HALT, {"reason": reason, "text": text, "at": now}, at=now)
+        self._notifier.event("daemon.halted", level="error", reason=reason)
+
+    async def _halted(self) -> bool:
+        halt = await self._worker(self._store.setting, HALT)
+        if halt:
+            await self._worker(self._store.hold, "halted", from_reasons=DUE_REASONS, at=self._app.now())
+        return bool(halt)
+
+    def _heartbeat(self) -> None:
+        with contextlib.suppress(OSError):
+            self._app.write_live_state(self._state("running"))
+
+    def _state(self, state: str) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "version": self._app.version,
+            "state": state,
+            "started_at": self._started_at,
+            "heartbeat_at": self._app.now(),
+            "trouble": self._last_trouble,
+        }
+
+    def _tell_trouble(self, where: str, error: Exception) -> None:
+        text = str(error)
+        if text != self._last_trouble:
+            self._notifier.event("store.busy" if isinstance(error, StoreBusyError) else "daemon.trouble",
+                                 level="error", where=where, text=text)  # fmt: skip
+        self._last_trouble = text
+
+    # -- upkeep -------------------------------------------------------------------------------------------------
+    async def _backup(self) -> None:
+        await self._worker(self._store.backup, "nightly", at=self._app.now())
+        self._notifier.event("store.backed_up")
+
+    async def _retention(self) -> None:
+        keep = self._app.config.settings.retention
+        done = await self._worker(
+            self._store.expire, at=self._app.now(), bin_days=keep.bin_days, candidate_days=keep.candidate_days
+        )
+        await self._worker(self._store.checkpoint)
+        self._notifier.event("store.retention", done=done)
+
+
+def stderr_style() -> str:
+    """How to write to stderr: `text` for a terminal, `journal` where systemd reads it, else not at all."""
+    if sys.stderr.isatty():
+        return "text"
+    with contextlib.suppress(OSError):
+        status = os.fstat(2)
+        if os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}":
+            return "journal"
+    return "no"

@@ -1,0 +1,40 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+from distiller import timestamps
+
+START = "2026-12-01T09:00:00.000Z"
+
+
+class FakeClock:
+    """Starts at `START`; the person's zone is `utc_offset_hours` from UTC."""
+
+    def __init__(self, at: str = START, *, utc_offset_hours: float = 0) -> None:
+        self._now = timestamps.from_text(at)
+        self._zone = timezone(timedelta(hours=utc_offset_hours))
+        self._elapsed = 0.0
+
+    def now(self) -> datetime:
+        """The time, in UTC."""
+        return self._now.astimezone(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds moved so far."""
+        return self._elapsed
+
+    def local_date(self, at: str) -> str:
+        """The calendar day in the person's zone."""
+        return timestamps.from_text(at).astimezone(self._zone).date().isoformat()
+
+    def move(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
+        """Let time pass."""
+        passed = timedelta(seconds=seconds, minutes=minutes, hours=hours, days=days)
+        self._now += passed
+        self._elapsed += passed.total_seconds()
+
+    def text(self) -> str:
+        """The time as text."""
+        return timestamps.to_text(self._now)
