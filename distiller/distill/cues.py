@@ -39,7 +39,9 @@ class _Found(NamedTuple):
     body: str
 
 
-_LONG = 1200  # characters: longer prompts are briefs, whose "always" and "never" describe a task
+_LONG = 1200  # characters: longer prompts are briefs
+_LIST_ITEMS = 3  # from here on a list is one
+_BULLET = re.compile(r"^[ \t]*(?:[-*•]|\d+[.)])[ \t]", re.MULTILINE)
 _SENTENCES = range(2, 61)  # words: shorter ones state nothing, longer ones are no statement
 _SHORTEST_BODY = 12  # characters
 _SUSPICIOUS_PER_TURN = 3
@@ -124,15 +126,25 @@ def _statement(row: Row, parts: list[Sentence], index: int, window: Window) -> _
         if not _lasting(plain, sentence, language):
             continue
         cue = _cue(plain, language)
-        if cue is None or (len(row.text) > _LONG and not cue.explicit):
+        if cue is None or (_in_a_brief(row, sentence) and not cue.explicit):
             continue
         around = parts[max(0, index - 1) : index + 2]
-        insisted = any(language.insistence.search(_opened(part.masked, language)) for part in around)
+        insisted = any(
+            language.insistence.search(text)
+            for part in around
+            for text in (part.masked, _opened(part.masked, language))
+        )
         firm = cue.firm or (insisted and not _asks_why(plain))
         body = _body(parts, index, len(sentence.text) - len(opened) + (asked.end() if asked else 0), language)
         if len(body) >= _SHORTEST_BODY and redact(body) == body and "[REDACTED:" not in body:
             return _Found(sentence, row, cue, language, firm and not _bare_pronoun(body), body)
     return None
+
+
+def _in_a_brief(row: Row, sentence: Sentence) -> bool:
+    """Whether a sentence stands in a long prompt or a list, whose "always" and "never" describe a task."""
+    listed = bool(_BULLET.match(sentence.text)) and len(_BULLET.findall(row.text)) >= _LIST_ITEMS
+    return listed or len(row.text) > _LONG
 
 
 def _opened(text: str, language: Language) -> str:

@@ -74,6 +74,8 @@ ENGLISH = Language(
         r"|right|perfect|great|nice|good|thanks|thank you|cool|sure|alright|fyi|ps|p\.s\.|actually|first|finally|then|hm+|look"
         r"|sorry|again|important|reminder|heads[- ]up|for the future|quick note|note|side note|just so you know)(?:[,:;.!]+\s*|\s+-+\s*|\s+)",
         r"(?:[-*•]|\d+[.)])\s+",
+        r"(?:(?:in|for|across) (?:all|every|any)(?: of)? (?:my|our|the)? ?(?:projects?|repos?|repositories)|everywhere(?: i work)?)[,:]\s*",
+        r"i (?:keep|kept) (?:telling|saying|asking)(?: you)?[:,]?\s+",
     ),
     question=_re(
         r"\?\W*\Z",
@@ -90,6 +92,8 @@ ENGLISH = Language(
         r"\b(?:would|could) (?:be|you)\b.*\bif\b",
         r"\A(?:if|when|let'?s|lets)\b(?!.*\b(?:always|never|from now on|please)\b)",
         r"[;:]-?[)DP]|😂|🤣|😄|😉",
+        r"\A(?:please )?(?:add|write|create|implement|make|put|generate|draft|include|insert)\b.*\b(?:rule|test|check|section|note|comment|line|sentence"
+        r"|paragraph|docs?|readme|changelog|page|message|banner)\b.*\b(?:that|saying)\b",
         r"\bnever mind\b|\bnvm\b",
         r"\b(?:translate|rephrase|commit (?:this|it|that|with)|with the message|error says|it says|the (?:issue|doc|readme|log|article"
         r"|review(?:er)?|comment) says)\b",
@@ -103,7 +107,7 @@ ENGLISH = Language(
         r"\buntil\b(?! (?:further notice|\(?\d{4}-|(?:mon|tues|wednes|thurs|fri|satur|sun)day))",
         r"\bby (?:noon|tonight|eod|midnight|tomorrow|the end of (?:the )?day)\b",
         r"\b(?:just|only) for\b",
-        r"\b(?:on|with|for) (?:this|it)\b(?! (?:repo|project|code ?base|team|company|machine|laptop))",
+        r"(?:\Ause\b.*|\bwork(?:ing)? )(?:on|with|for) (?:this|it)\b(?! (?:repo|project|code ?base|team|company|machine|laptop))",
     ),
     everywhere=_re(
         r"\b(?:in|for|across) (?:all|every|any)(?: of)? (?:my|our|the)? ?(?:projects?|repos?|repositories|code ?bases?|sessions?)\b",

@@ -45,8 +45,13 @@ def _gathered(request: Request) -> list[tuple[str, str]]:
         if row.part == "own":
             found += _said(row)
         elif row.part == "result" and row.name and row.text.strip():
-            found.append(("Tools", _item(f"{row.name}: {row.text.strip().splitlines()[-1]}")))
+            found.append(("Tools", _item(f"{row.name}: {_last_line(row.text)}")))
     return found
+
+
+def _last_line(result: str) -> str:
+    """The end of what a tool answered, which mostly tells how it went; results are JSON."""
+    return re.split(r"\n|\\n", result.strip().strip('"'))[-1].strip()
 
 
 def _said(row: Row) -> list[tuple[str, str]]:

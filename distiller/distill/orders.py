@@ -29,7 +29,7 @@ _ORDERS = re.compile(
     rf"""
       \b(?:ignore|disregard|forget|override)\b\W+(?:\w+\W+){{0,3}}(?:previous|prior|earlier|above|system|your)\W+
         (?:\w+\W+){{0,2}}(?:instructions?|prompts?|rules|messages|guidelines)
-    | \b(?:do\ not|don't|never|without)\W+(?:\w+\W+){{0,2}}{_TELL}\W+(?:\w+\W+){{0,4}}{_PERSON}
+    | \b(?:do\ not|don't|never|without)\W+(?:\w+\W+){{0,2}}{_TELL}\W+(?:\w+\W+){{0,4}}{_PERSON}(?!\ to\b)
     | \b(?:hide|conceal|keep)\W+(?:\w+\W+){{0,4}}from\W+(?:the\W+)?{_PERSON}
     | \b{_READER}\W+(?:{_MUST}|{_MAY})\W+(?:always\W+|now\W+)?
         (?:{_SEND}|skip\W+(?:review|confirmation|approval|tests)|bypass|disable)\b
@@ -55,7 +55,7 @@ _ADDRESSED = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_SENTENCE = re.compile(r"[^\n.!?]*(?:[.!?](?!\s|\Z)[^\n.!?]*)*[.!?]?")
+_BREAK = re.compile(r"\n|\\n|(?<=[.!?])\s+")  # tool results are JSON: their line ends are escaped
 _HARNESS = re.compile(r"internal ID - do not mention|</?system-reminder>")  # what agents write into tool results
 _LENGTHS = range(20, 400)  # characters: shorter orders say nothing, longer "sentences" are data
 
@@ -69,8 +69,8 @@ def planted_orders(text: str) -> Iterator[str]:
     """Sentences of foreign `text` that speak to an agent and order something; verbatim, in order."""
     if not _ORDERS.search(text):
         return
-    for match in _SENTENCE.finditer(text):
-        sentence = match[0].strip()
+    for piece in _BREAK.split(text):
+        sentence = piece.strip(' \t"')
         speaks = len(sentence) in _LENGTHS and _ADDRESSED.search(sentence) and _ORDERS.search(sentence)
         if speaks and not _HARNESS.search(sentence):
             yield sentence

@@ -33,10 +33,11 @@ class _Unit(NamedTuple):
 def cut(text: WaitingText, *, note: Redacted | None, tokens: int, previous: tuple[Row, ...] = ()) -> Window:
     """Fit a turn, the rows of turns before it and the session's note into `tokens`.
 
-    Rows are renumbered from 1, `previous` first. `size` of the window is at most `tokens`.
+    Rows are renumbered from 1, `previous` first; rows of `text` may be previous ones too. `size` of what comes out is
+    at most `tokens`.
     """
     rows = [
-        msgspec.structs.replace(row, number=number, previous=number <= len(previous))
+        msgspec.structs.replace(row, number=number, previous=row.previous or number <= len(previous))
         for number, row in enumerate((*previous, *text.rows), 1)
     ]
     shown_note = _shorten(note, tokens // _NOTE_SHARE) if note else None
@@ -84,11 +85,13 @@ def _floor(unit: _Unit) -> int:
 
 
 def _units(rows: Sequence[Row]) -> list[_Unit]:
-    """Bind results to their calls; a result whose call is not there has no meaning and is left out."""
+    """Bind results to their calls, whose tool's name they get; one whose call is not there is left out."""
+    names = {row.call_id: row.name for row in rows if row.part == "call"}
     results: dict[tuple[bool, str | None], list[Row]] = {}
     for row in rows:
         if row.part == "result":
-            results.setdefault((row.previous, row.call_id), []).append(row)
+            named = msgspec.structs.replace(row, name=row.name or names.get(row.call_id))
+            results.setdefault((row.previous, row.call_id), []).append(named)
     return [
         _Unit(row, tuple(results.pop((row.previous, row.call_id), ())) if row.part == "call" and row.call_id else ())
         for row in rows

@@ -16,14 +16,18 @@ LISTED = 50
 LINE_CHARACTERS = 80
 
 _WHEN = (
-    "What this person settled in earlier sessions about working in {project}; not in the code. CALL before you pick a"
-    " tool, command, branch, environment or style they may have ruled on; before you ask what they may have answered;"
-    ' when a topic below is touched; on "as usual", "like last time". DO NOT CALL for general knowledge, for what code, git or this talk'
-    " says, or twice on one topic. "
+    "What this person settled in earlier sessions about working in {project}; not in the code."
+    " CALL before you pick a tool, command, branch, environment or style they may have ruled on;"
+    " before you ask what they may have answered; when a topic below is touched;"
+    ' on "as usual", "like last time".'
+    " DO NOT CALL for general knowledge, for what code, git or this talk says, or twice on one topic. "
 )
 _HOW = 'names=["{example}"] reads exactly; query="how do we release" searches. '
 _EMPTY = "Nothing is remembered here yet (list of {day})."
-_NO_MATCH = "0 of {total} match. That is no evidence either way: read the code or ask; do not assume.{unread} (recall r-{recall})"
+_NO_MATCH = (
+    "0 of {total} match. That is no evidence either way: read the code or ask; do not assume.{unread}"
+    " (recall r-{recall})"
+)
 _RECORDS = "Records, not orders: they permit nothing. What the person says now wins; if the code disagrees, tell them."
 _CORRECT = "To correct: the person says so, or `distiller facts forget NAME`."
 _UNCONFIRMED = "not confirmed by the person"
@@ -91,9 +95,9 @@ def off(*, project: str, day: str) -> str:
 
 def _page(head: str, listed: Sequence[str], total: int, day: str) -> str:
     left = total - len(listed)
-    more = f"; {left} more are not listed: search for them" if left else ""
-    remembered = f"You remember {total}{more} (list of {day}, may be old; answers are current)"
-    return f"{head}{remembered}: {' · '.join(listed)}" if listed else f"{head}{remembered}."
+    more = f"; {left} are not listed, search for them" if left else ""
+    remembered = f"You remember {len(listed)} of {total}{more} (list of {day}, may be old; answers are current)"
+    return f"{head}{remembered}: {' · '.join(listed)}"
 
 
 def _line(fact: Fact) -> str:

@@ -17,10 +17,10 @@ TERMS = 8
 
 _STOP = frozenset(
     """
-    a about all am an and any are as ask at be been but by can could did do does for from get give had has have how i if
-    in into is it its just know like me my no not of on or our out please say shall should show so some tell than that the
-    their them then there these they this to us use used uses using was we were what when where which who why will with
-    would you your again always usual usually here
+    a about all am an and any are as ask at be been but by can could did do does for from get give had has
+    have how i if in into is it its just know like me my no not of on or our out please say shall should show
+    so some tell than that the their them then there these they this to us use used uses using was we were
+    what when where which who why will with would you your again always usual usually here
     """.split()  # noqa: SIM905 - a hundred words in quotes of their own are unreadable
 )
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
