@@ -30,5 +30,5 @@ def tool_calls(turn: Turn) -> tuple[tuple[str, bool], ...]:
 
 
 def outcome(turn: Turn) -> str | None:
-    """`done`, `turn_limit`, `budget` or `error`: the agent's own word, else what the end tells; None if it was cut off."""
+    """`done`, `turn_limit`, `budget`, `error`: the agent's own word, else what its end tells; None if cut off."""
     return turn.outcome or _OUTCOMES.get(turn.end_sign)

@@ -6,7 +6,7 @@ are killed. The rule: each tool call is answered in the very next user message, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -21,18 +21,13 @@ def repair(parts: Sequence[Message]) -> tuple[Message, ...]:
     A message stands where its first part stood; user text keeps its place but never parts a call from its results.
     Calling it on its own output changes nothing.
     """
-    said = _joined(parts)
-    results = _first_results(parts)
-    whole: list[Message] = []
+    gathered = _Gathered()
     for part in parts:
         if part.role is Role.ASSISTANT:
-            blocks = said.pop(part.id, None)
-            if blocks:
-                whole.append(_with_blocks(part, blocks))
-                whole.extend(_answers(part, blocks, results))
-        elif texts := tuple(block for block in part.blocks if type(block) is Text):
-            whole.append(_with_blocks(part, texts))
-    return tuple(whole)
+            gathered.said(part)
+        else:
+            gathered.heard(part)
+    return tuple(gathered.whole_messages())
 
 
 def pairing_fault(messages: Iterable[Message]) -> str | None:
@@ -51,53 +46,60 @@ def pairing_fault(messages: Iterable[Message]) -> str | None:
     return f"the last message's calls {sorted(called)} have no results" if called else None
 
 
-def _joined(parts: Sequence[Message]) -> dict[str, tuple[Block, ...]]:
-    """Blocks of each assistant message id, in order, repeated blocks and call ids left out."""
-    said: dict[str, tuple[Block, ...]] = {}
-    calls: set[str] = set()
-    for part in parts:
-        if part.role is not Role.ASSISTANT:
-            continue
-        before = said.get(part.id, ())
-        fresh: list[Block] = []
+class _Gathered:
+    """The blocks of a turn on their way from parts into whole messages."""
+
+    def __init__(self) -> None:
+        self._order: list[tuple[Message, list[Block]]] = []  # the first part of each message, all blocks of it
+        self._said: dict[str, list[Block]] = {}  # the same lists, by id of assistant messages
+        self._called: set[str] = set()
+        self._results: dict[str, tuple[Message, ToolResult]] = {}
+
+    def said(self, part: Message) -> None:
+        """Add a part of an assistant message; repeated texts and call ids leave no second block."""
+        blocks = self._said.get(part.id)
+        if blocks is None:
+            blocks = self._said[part.id] = []
+            self._order.append((part, blocks))
         for block in part.blocks:
             if type(block) is ToolCall:
-                if block.id not in calls:
-                    calls.add(block.id)
-                    fresh.append(block)
-            elif type(block) is Text and block not in before:
-                fresh.append(block)
-        said[part.id] = (*before, *fresh)
-    return said
+                if block.id in self._called:
+                    continue
+                self._called.add(block.id)
+            elif type(block) is not Text or block in blocks:
+                continue
+            blocks.append(block)
 
+    def heard(self, part: Message) -> None:
+        """Add a user message: results are kept for their calls, the first one wins; text keeps its place."""
+        texts: list[Block] = []
+        for block in part.blocks:
+            if type(block) is ToolResult:
+                self._results.setdefault(block.tool_use_id, (part, block))
+            elif type(block) is Text:
+                texts.append(block)
+        if texts:
+            self._order.append((part, texts))
 
-def _first_results(parts: Sequence[Message]) -> dict[str, tuple[Message, ToolResult]]:
-    results: dict[str, tuple[Message, ToolResult]] = {}
-    for part in parts:
-        if part.role is Role.USER:
-            for block in part.blocks:
-                if type(block) is ToolResult:
-                    results.setdefault(block.tool_use_id, (part, block))
-    return results
+    def whole_messages(self) -> Iterator[Message]:
+        """What was gathered, in order; messages without a block are left out."""
+        for first, blocks in self._order:
+            if blocks:
+                yield Message(first.id, first.role, tuple(blocks), first.at, first.origin)
+                calls = [block.id for block in blocks if type(block) is ToolCall]
+                if calls:
+                    yield self._answer(first, calls)
 
-
-def _answers(
-    asked: Message, blocks: tuple[Block, ...], results: dict[str, tuple[Message, ToolResult]]
-) -> Iterable[Message]:
-    """The one user message that answers the calls in `blocks`; none where nothing was called."""
-    calls = [block for block in blocks if type(block) is ToolCall]
-    if not calls:
-        return ()
-    found = [results[call.id] for call in calls if call.id in results]
-    answers = tuple(
-        results[call.id][1] if call.id in results else ToolResult(call.id, NO_RESULT, is_error=True, synthetic=True)
-        for call in calls
-    )
-    name, at = (found[0][0].id, found[0][0].at) if found else (f"{asked.id}#results", None)
-    return (Message(name, Role.USER, answers, at),)
-
-
-def _with_blocks(message: Message, blocks: tuple[Block, ...]) -> Message:
-    if blocks == message.blocks:
-        return message
-    return Message(message.id, message.role, blocks, message.at, message.origin)
+    def _answer(self, asked: Message, calls: list[str]) -> Message:
+        """The one user message that holds the results of `calls`, in call order."""
+        name, at = None, None
+        answers: list[ToolResult] = []
+        for call in calls:
+            source, result = self._results.get(call, (None, None))
+            if source is None or result is None:
+                answers.append(ToolResult(call, NO_RESULT, is_error=True, synthetic=True))
+                continue
+            answers.append(result)
+            if name is None:
+                name, at = source.id, source.at
+        return Message(name or f"{asked.id}#results", Role.USER, tuple(answers), at)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from distiller.transcript import formats, words
-from distiller.transcript.lines import MAX_LINE_BYTES, LineReader
+from distiller.transcript.lines import MAX_LINE_BYTES, Block, LineReader
 from distiller.transcript.pieces import (
     OWN_SESSION_MARK,
     About,
@@ -31,10 +31,10 @@ from distiller.transcript.pieces import (
 )
 from distiller.transcript.tally import Tally
 from distiller.transcript.turns import Settle, Turns
-from distiller.vocabulary import ReadCounts, Session, SessionRole, Text, TranscriptLine, Turn, Withdrawn
+from distiller.vocabulary import ReadCounts, Session, SessionRole, Text, Turn, Withdrawn
 
 TITLE_CHARACTERS = 120
-TITLE_SOURCE_CHARACTERS = 1000  # of the first prompt: it may be a paste of megabytes
+TITLE_SOURCE_CHARACTERS = 400  # of the first prompt: it may be a paste of megabytes
 FIRST_PROMPT_RANK = 9  # of titles; those that an agent writes rank lower and win
 MAX_UNKNOWN_NAMES = 200  # a name comes from the file and must not fill the memory
 
@@ -70,9 +70,8 @@ class SessionReader:
         tally = Tally(self.counts)
         self._side = Turns(agent, self._describe_side, tally, settle, self._out)
         self._main = Turns(agent, lambda: self.session, tally, settle, self._out, before_emitting=self._side.close)
-        parser = formats.FORMATS[agent].parser(path, side or {})
-        self._parse = parser.parse
-        self._learn(parser.opening)
+        self._parser = formats.FORMATS[agent].parser(path, side or {})
+        self._learn(self._parser.opening)
         self._takers = self._all_takers() if start_byte == 0 else self._takers_behind()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -142,13 +141,37 @@ class SessionReader:
         )
 
     # -- lines ---------------------------------------------------------------------------------------------------
-    def _read(self, lines: list[TranscriptLine]) -> None:
-        parse, takers = self._parse, self._takers
-        for line in lines:
-            if self.needs_rereading:
-                return
+    def _read(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            ends = block.line_ends()
+            try:
+                values = self._parser.decode(block.raw)
+            except (msgspec.DecodeError, RecursionError):
+                values = []
+            if len(values) == len(ends):
+                self._read_decoded(block.start, ends, values)
+            else:
+                self._read_one_by_one(block)  # one of its lines is odd, blank, or holds two objects
+
+    def _read_decoded(self, base: int, ends: list[int], values: list[Any]) -> None:
+        """Read lines that are decoded already; this loop runs once for each line of a session."""
+        readers, takers = self._parser.readers, self._takers
+        self.counts.lines += len(values)
+        start = base
+        for value, end in zip(values, ends, strict=True):
+            kind = type(value)
+            if kind in readers:
+                for piece in readers[kind](value):
+                    takers[type(piece)](piece, start, base + end)
+            start = base + end
+
+    def _read_one_by_one(self, block: Block) -> None:
+        takers = self._takers
+        for line in block.lines():
+            if line.raw.isspace():
+                continue
             self.counts.lines += 1
-            for piece in parse(line.raw):
+            for piece in self._parser.parse(line.raw):
                 takers[type(piece)](piece, line.start, line.end)
 
     def _taken(self) -> list[Turn | Withdrawn]:

@@ -9,7 +9,6 @@ from distiller.transcript.recent import Recent
 from distiller.vocabulary import ReadCounts
 
 _CALLED, _ANSWERED, _PAIRED = 1, 2, 3
-_ONE_PART, _SPLIT = 1, 2
 
 
 class Tally:
@@ -18,12 +17,14 @@ class Tally:
     def __init__(self, counts: ReadCounts) -> None:
         self.counts = counts
         self._tools = Recent()
-        self._messages = Recent()
+        self._message, self._parts = "", 0  # the newest message and how many parts it has
 
     def part(self, message_id: str) -> None:
         """A line brought a part of this assistant message."""
-        if not self._messages.note(message_id, _ONE_PART) and self._messages.get(message_id) == _ONE_PART:
-            self._messages.change(message_id, _SPLIT)
+        if message_id != self._message:
+            self._message, self._parts = message_id, 0
+        self._parts += 1
+        if self._parts == 2:  # noqa: PLR2004 - the second part makes it a split one
             self.counts.split_messages += 1
 
     def call(self, call_id: str) -> None:

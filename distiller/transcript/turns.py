@@ -142,19 +142,20 @@ class Turns:
 
     def part(self, piece: Part, _start: int, end: int) -> None:
         """Add to the answer."""
-        run, message, tally = self._running, piece.message, self._tally
-        tally.part(message.id)
-        calls = [block for block in message.blocks if type(block) is ToolCall]
-        for call in calls:
-            tally.call(call.id)
+        run, message = self._running, piece.message
+        self._tally.part(message.id)
+        for block in message.blocks:
+            if type(block) is ToolCall:
+                self._tally.call(block.id)
         if run is None or (piece.failed and not run.changed):
             return  # a stand-in after the end ("No response requested.") is bookkeeping
         if message.id != run.message_id:
             run.message_id, run.message_calls = message.id, False
-        for call in calls:
-            run.message_calls = True
-            if call.id not in run.early:
-                run.open[call.id] = call.name
+        for block in message.blocks:
+            if type(block) is ToolCall:
+                run.message_calls = True
+                if block.id not in run.early:
+                    run.open[block.id] = block.name
         run.last, run.stop, run.failed = piece.last, piece.stop, piece.failed
         run.answered, run.held = True, False
         if piece.model and not piece.failed:

@@ -53,11 +53,11 @@ _MACHINE_LINE = re.compile(
     | (?:\w+\.)*\w*(?:Error|Exception|Warning)\b(?::|$)                 # the last line of a traceback
     | at\s[\w.$<>\[\]/]+.*[(:]\S*:?\d+ | File\s".*",\sline\s\d+         # frames
     | diff\s--git\s | index\s[0-9a-f]{7} | @@\s | (?:---|\+\+\+)\s(?:[ab]/|/dev/null)
-    | \S+@[\w.-]+:?\S*\s?[$\#%]\s | [$❯➜]\s                             # shell prompts
+    | \S+@[\w.-]+:?\S*\s?[$\#%]\s | [$\u276f\u279c]\s                   # shell prompts
     | [\w./\\-]+\.[A-Za-z]\w{0,7}:\d+                                   # compiler, grep
     | \|.*\|\s*$                                                        # a table
     | [{}\[\]()]+[,;]?\s*$ | "[\w.-]+"\s*:                              # JSON
-    | (?:import|from|export|const|let|var|def|class|function|return|public|private|\#include|package|using)\s.*[;:{(]\s*$
+    | (?:import|from|export|const|let|var|def|class|function|return|public|private|package)\s.*[;:{(]\s*$  # code
     )""",
     re.VERBOSE,
 )
@@ -217,25 +217,22 @@ _INDENTED = re.compile(r"[ \t]+\S|\w[\w.]*(?:Error|Exception|Warning|Interrupt|E
 
 _WORD = re.compile(r"[\w']+")
 _ASSENT = frozenset(
-    " ".join(
-        (
-            # English
-            "yes yep yeah yup y ya ok okay k kk sure fine good great nice cool perfect excellent awesome amazing lovely",
-            "right correct exactly agreed agree approved approve accept accepted confirmed confirm lgtm looks sounds all",
-            "go on ahead do it that this so just now then and continue continues proceed carry keep going resume next more",
-            "please pls thanks thank you thx ty much very well done works for me i think the is a an option choice number",
-            "no nope n not yet stop wait cancel first second third one two three b c d try again retry let's lets to",
-            # German
-            "ja jo jep jawohl genau richtig gut sehr super prima perfekt passt klar einverstanden gerne gern mach mache",
-            "weiter los bitte danke vielen dank dir in ordnung okay oki nein nee so das machen stimmt alles klasse toll",
-            # French
-            "oui ouais d'accord accord daccord vas y allez continue continuez poursuis merci beaucoup parfait bien très",
-            "super c'est bon ça marche non entendu exact ok fais le stp",
-            # Spanish
-            "sí si vale claro adelante continúa continua sigue seguir gracias muchas perfecto bien muy de acuerdo hazlo",
-            "dale no correcto exacto está listo genial por favor",
-        )
-    ).split()
+    """
+    yes yep yeah yup ya y ok okay k kk sure fine good great nice cool perfect excellent awesome amazing lovely right
+    correct exactly agreed agree approved approve accept accepted confirmed confirm lgtm looks sounds all go on ahead do
+    it that this so just now then and continue continues proceed carry keep going resume next more please pls thanks
+    thank you thx ty much very well done works for me i think the is a an option choice number no nope n not yet stop
+    wait cancel first second third one two three b c d try again retry let's lets to
+
+    ja jo jep jawohl genau richtig gut sehr super prima perfekt passt klar einverstanden gerne gern mach mache weiter
+    los bitte danke vielen dank dir in ordnung oki nein nee das machen stimmt alles klasse toll
+
+    oui ouais d'accord accord daccord vas y allez continue continuez poursuis merci beaucoup parfait bien très c'est bon
+    ça marche non entendu exact fais le stp
+
+    sí si vale claro adelante continúa continua sigue seguir gracias muchas perfecto bien muy de acuerdo hazlo dale
+    correcto exacto está listo genial por favor
+    """.split()  # noqa: SIM905 - 200 words read better as prose
 )
 _ASSENT_CJK = re.compile(
     "(?:はい|うん|ええ|お願い|おねがい|します|いたします|続けて|つづけて|ください|下さい|ありがとう|ございます|ございました"

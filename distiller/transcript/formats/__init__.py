@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from distiller.transcript import tolerant
@@ -14,15 +14,28 @@ NO_TRANSCRIPTS = frozenset({"journal.jsonl", "history.jsonl", "session_index.jso
 
 
 class Parser(Protocol):
-    """Reads the lines of one file, in order; it may remember what earlier ones said."""
+    """Reads the lines of one file, in order; it may remember what earlier ones said.
+
+    Healthy lines are decoded many at once and then read, each by the reader of its type (types without one say
+    nothing); a block in which one line is odd is parsed line by line.
+    """
 
     @property
     def opening(self) -> About:
         """What path and side file tell before the first line."""
         ...
 
+    @property
+    def readers(self) -> Mapping[type, Callable[[Any], Sequence[Piece]]]:
+        """What a decoded line contributes, by its type."""
+        ...
+
+    def decode(self, raw: bytes, /) -> list[Any]:
+        """Decode whole lines. Raises msgspec.DecodeError or RecursionError if one of them is odd."""
+        ...
+
     def parse(self, raw: bytes) -> Sequence[Piece]:
-        """What one line contributes, often nothing. Never raises."""
+        """What one line contributes, whatever stands on it. Never raises."""
         ...
 
 

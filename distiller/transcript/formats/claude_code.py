@@ -8,6 +8,8 @@ field may be missing or of another shape.
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -63,7 +65,7 @@ class _Document(msgspec.Struct, gc=False, tag="document"):
     """A file beside a prompt; never decoded."""
 
 
-_Blocks = list[Text | ToolCall | ToolResult | _Thinking | _RedactedThinking | _Image | _Document]
+_Blocks = tuple[Text | ToolCall | ToolResult | _Thinking | _RedactedThinking | _Image | _Document, ...]
 
 
 class _Said(msgspec.Struct, gc=False):
@@ -152,17 +154,13 @@ _SYSTEM_SUBTYPES = frozenset(
     )
 )
 
-_SHAPES: dict[str, type[msgspec.Struct]] = {
-    shape.__struct_config__.tag: shape
-    for shape in (
-        *(_Assistant, _User, _System, _Attachment, _Summary, _AiTitle, _CustomTitle),
-        *(msgspec.defstruct(name, (), gc=False, tag=name) for name in _BOOKKEEPING),
-    )
-}
-_AnyLine: Any = None
-for _shape in _SHAPES.values():
-    _AnyLine = _shape if _AnyLine is None else _AnyLine | _shape
-_decode: Callable[[bytes], Any] = msgspec.json.Decoder(_AnyLine).decode
+_shapes: tuple[type[msgspec.Struct], ...] = (
+    *(_Assistant, _User, _System, _Attachment, _Summary, _AiTitle, _CustomTitle),
+    *(msgspec.defstruct(name, (), gc=False, tag=name) for name in _BOOKKEEPING),
+)
+_SHAPES = {str(shape.__struct_config__.tag): shape for shape in _shapes}
+_AnyLine: Any = functools.reduce(operator.or_, _shapes)
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_AnyLine)
 
 # --- whose words ------------------------------------------------------------------------------------------------
 
@@ -205,13 +203,12 @@ class Parser:
         name = path.replace("\\", "/").rsplit("/", 1)[-1]
         self._stem = name.removesuffix(".jsonl")
         self._is_agent = name.startswith("agent-")
-        self._is_compactor = name.startswith("agent-acompact")  # repeats its parent's conversation
         self._session_known = False
         self._program = False
         self._seen = Recent()
         self._order = 0
         self._summaries: dict[str, str] = {}  # by the leaf they retell; most stand in another file
-        self._read: dict[type, Callable[[Any], Sequence[Piece]]] = {
+        self.readers: dict[type, Callable[[Any], Sequence[Piece]]] = {
             _Assistant: self._assistant,
             _User: self._user,
             _System: self._system,
@@ -220,21 +217,23 @@ class Parser:
             _AiTitle: self._ai_title,
             _CustomTitle: self._custom_title,
         }
+        if name.startswith("agent-acompact"):
+            self.readers = {}  # it repeats its parent's conversation
 
     @property
     def opening(self) -> About:
         """The file's name is the session's id, or the sub-agent's."""
         return About(id=self._stem, role=SessionRole.SUBAGENT if self._is_agent else None)
 
+    decode = staticmethod(_decoder.decode_lines)
+
     def parse(self, raw: bytes) -> Sequence[Piece]:
-        """What one line contributes."""
-        if self._is_compactor:
-            return ()
+        """What one line contributes, whatever stands on it."""
         try:
-            line = _decode(raw)
+            line = _decoder.decode(raw)
         except (msgspec.DecodeError, RecursionError):
             return self._odd(raw)
-        read = self._read.get(type(line))
+        read = self.readers.get(type(line))
         return read(line) if read else ()
 
     def _odd(self, raw: bytes) -> Sequence[Piece]:
@@ -248,57 +247,58 @@ class Parser:
             shape = _SHAPES.get(kind) if isinstance(kind, str) else None
             if shape is None:
                 pieces.append(Unknown(str(kind)[:80]))
-            elif read := self._read.get(shape):
+            elif read := self.readers.get(shape):
                 pieces.extend(Unknown(f"block/{name}") for name in _unknown_blocks(value))
                 pieces.extend(read(tolerant.fit(value, shape)))
         return pieces
 
     # -- lines of the conversation -------------------------------------------------------------------------------
     def _assistant(self, line: _Assistant) -> Sequence[Piece]:
-        if self._is_copy(line.uuid):
+        self._order += 1
+        if line.uuid and not self._seen.note(line.uuid, self._order):
             return _COPIED
         said = line.message
         if said is None:
             return ()
         content = said.content
         if type(content) is str:
-            content = [Text(content)] if content else []
-        last = _LAST.get(type(content[-1]), Last.TEXT) if content else Last.THINKING
-        blocks: tuple[Block, ...] = tuple(
-            [_own_call(b) if type(b) is ToolCall else b for b in content if type(b) in _SPOKEN]
-        )
+            content = (Text(content),) if content else ()
+        blocks: tuple[Block, ...] = tuple([_SPOKEN[type(b)](b) for b in content if type(b) in _SPOKEN])
         piece = Part(
             Message(said.id or line.uuid or "", Role.ASSISTANT, blocks, normal(line.timestamp)),
-            last,
+            _LAST.get(type(content[-1]), Last.TEXT) if content else Last.THINKING,
             said.stop_reason,
             said.model,
-            said.model == "<synthetic>" or bool(line.is_api_error_message),
+            line.is_api_error_message is True or said.model == "<synthetic>",
         )
-        return self._placed(piece, line)
+        return (piece,) if not (line.is_sidechain or self._summaries) else self._placed(piece, line)
 
     def _user(self, line: _User) -> Sequence[Piece]:
-        if self._is_copy(line.uuid):
+        self._order += 1
+        if line.uuid and not self._seen.note(line.uuid, self._order):
             return _COPIED
         if line.message is None:
             return ()
         content = line.message.content
-        if type(content) is list:
-            results = tuple([_own(block) for block in content if type(block) is ToolResult])
+        if type(content) is str:
+            texts: tuple[Text, ...] = (Text(content),)
+        else:
+            results = tuple([_own_result(block) for block in content if type(block) is ToolResult])
             if results:
                 return self._results(line, results)
             texts = tuple([block for block in content if type(block) is Text]) or _IMAGE
-        else:
-            texts = (Text(content),)
-        piece = self._spoken(line, texts)
-        if self._session_known:
-            return self._placed(piece, line)
-        return (self._about(line), *self._placed(piece, line))
+        placed = self._placed(self._spoken(line, texts), line)
+        return placed if self._session_known else (self._about(line), *placed)
 
     def _results(self, line: _User, results: tuple[ToolResult, ...]) -> Sequence[Piece]:
         at = normal(line.timestamp)
         name = line.uuid or results[0].tool_use_id
-        refusal = _refusal(name, results, at)
-        return self._placed(Results(Message(name, Role.USER, results, at), refusal, bool(line.tool_denial_kind)), line)
+        refusal = None
+        for result in results:
+            if result.is_error and refusal is None:
+                refusal = _refusal(name, result, at)
+        piece = Results(Message(name, Role.USER, results, at), refusal, line.tool_denial_kind is not None)
+        return (piece,) if not (line.is_sidechain or self._summaries) else self._placed(piece, line)
 
     def _spoken(self, line: _User, texts: tuple[Text, ...]) -> Piece:
         """What a `user` line without results is; most are not the person's words (CLAUDE_CODE_FORMAT §5)."""
@@ -407,7 +407,6 @@ class Parser:
         return (placed,)
 
 
-_SPOKEN = frozenset({Text, ToolCall})
 _LAST: dict[type, Last] = {
     Text: Last.TEXT,
     ToolCall: Last.CALL,
@@ -445,18 +444,21 @@ def _own_call(call: ToolCall) -> ToolCall:
     return ToolCall(call.id, call.name, tolerant.clean_json(call.input))
 
 
-def _own(result: ToolResult) -> ToolResult:
+def _same(text: Text) -> Text:
+    return text
+
+
+def _own_result(result: ToolResult) -> ToolResult:
     return ToolResult(result.tool_use_id, tolerant.clean_json(result.content), result.is_error)
 
 
-def _refusal(name: str, results: tuple[ToolResult, ...], at: str | None) -> Message | None:
-    """The reason that the person typed while refusing one of the calls."""
-    for result in results:
-        content = bytes(result.content) if result.is_error else b""
-        if content.startswith(_REFUSED) and (found := _REASON.search(msgspec.json.decode(content, type=str))):
-            reason = found[1].strip()
-            if reason and not reason.startswith(_NO_REASON):
-                return Message(f"{name}#refusal", Role.USER, (Text(reason),), at, Origin.REFUSAL)
+def _refusal(name: str, result: ToolResult, at: str | None) -> Message | None:
+    """The reason that the person typed while refusing the call."""
+    content = bytes(result.content)
+    if content.startswith(_REFUSED) and (found := _REASON.search(msgspec.json.decode(content, type=str))):
+        reason = found[1].strip()
+        if reason and not reason.startswith(_NO_REASON):
+            return Message(f"{name}#refusal", Role.USER, (Text(reason),), at, Origin.REFUSAL)
     return None
 
 
@@ -468,3 +470,4 @@ def _unknown_blocks(value: dict[str, Any]) -> list[str]:
 
 
 _BLOCK_TYPES = frozenset({"text", "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"})
+_SPOKEN: dict[type, Callable[[Any], Block]] = {Text: _same, ToolCall: _own_call}

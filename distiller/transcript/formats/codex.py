@@ -94,7 +94,7 @@ class _Line(_Payload, gc=False):
     instructions: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decoder = msgspec.json.Decoder(_Line)
 
 _INJECTED = re.compile(
     r"\s*(?:# AGENTS\.md instructions|<(?:environment_context|INSTRUCTIONS|user_instructions|turn_aborted|skill"
@@ -175,6 +175,7 @@ class Parser:
         self._unheard: tuple[Text, ...] = ()  # a prompt known from an item, while its event may still come
         self._message_id: str | None = None  # of the assistant message that the next item belongs to
         self._count = 0
+        self.readers: dict[type, Callable[[Any], Sequence[Piece]]] = {_Line: self._line}
         self._items: dict[str, Callable[[_Payload, str | None], Sequence[Piece]]] = {
             "message": self._message,
             "reasoning": self._reasoning,
@@ -201,10 +202,12 @@ class Parser:
         """The name holds the session's id at its end; the first line says it surely."""
         return About(id=self._stem[-36:] if self._stem.startswith("rollout-") else self._stem)
 
+    decode = staticmethod(_decoder.decode_lines)
+
     def parse(self, raw: bytes) -> Sequence[Piece]:
-        """What one line contributes."""
+        """What one line contributes, whatever stands on it."""
         try:
-            return self._line(_decode(raw))
+            return self._line(_decoder.decode(raw))
         except (msgspec.DecodeError, RecursionError):
             pass
         found = tolerant.objects(raw)
@@ -228,7 +231,8 @@ class Parser:
                 return (About(cwd=payload.cwd, model=payload.model),)
             case "session_meta":
                 return self._meta(payload, at)
-        return () if line.type in _ENVELOPES else (Unknown(f"{line.type}"[:80]),)
+            case _:
+                return () if line.type in _ENVELOPES else (Unknown(f"{line.type}"[:80]),)
 
     def _bare(self, line: _Line, at: str | None) -> Sequence[Piece]:
         """A line of the format before September 2025."""
@@ -342,13 +346,10 @@ class Parser:
         if any(_SHELL.match(text.text) for text in texts):
             return self._prompt(texts, at, PromptKind.SHELL)
         own = tuple(text for text in texts if not _INJECTED.match(text.text))
-        if own and not self._enveloped(item):
-            return self._prompt(own, at)
-        self._unheard = own
+        if own and isinstance(item, _Line):
+            return self._prompt(own, at)  # a bare file: no event will tell it
+        self._unheard = own or self._unheard
         return ()
-
-    def _enveloped(self, item: _Payload) -> bool:
-        return not isinstance(item, _Line)
 
     # -- answers -------------------------------------------------------------------------------------------------
     def _reasoning(self, item: _Payload, at: str | None) -> Sequence[Piece]:

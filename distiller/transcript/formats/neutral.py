@@ -5,7 +5,7 @@ The format that people write who feed an agent we do not know: Messages API shap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -55,7 +55,7 @@ class _Line(msgspec.Struct, gc=False):
     cost_usd: float | None = None
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decoder = msgspec.json.Decoder(_Line)
 
 
 def matches(lines: list[dict[str, Any]], _path: str) -> bool:
@@ -81,6 +81,7 @@ class Parser:
         self._origin = _SOURCE_ORIGINS.get(known.get("source", ""), Origin.PERSON)
         self._message_id: str | None = None  # of the assistant message that strangers to ids go on with
         self._count = 0
+        self.readers: dict[type, Callable[[Any], Sequence[Piece]]] = {_Line: self._read}
 
     @property
     def opening(self) -> About:
@@ -98,10 +99,12 @@ class Parser:
             updated_at=normal(side.get("updated_at")),
         )
 
+    decode = staticmethod(_decoder.decode_lines)
+
     def parse(self, raw: bytes) -> Sequence[Piece]:
-        """What one line contributes."""
+        """What one line contributes, whatever stands on it."""
         try:
-            return self._read(_decode(raw))
+            return self._read(_decoder.decode(raw))
         except (msgspec.DecodeError, RecursionError):
             return self._odd(raw)
 
@@ -124,10 +127,11 @@ class Parser:
                 return (self._assistant(line),)
             case "system":
                 return ()
-        if line.type == "turn_end":
-            sign = _ENDS.get(line.status or "", EndSign.MARKED)
-            return (End(sign, normal(line.timestamp), outcome=line.outcome, cost_usd=line.cost_usd),)
-        return (Unknown(f"{line.role or line.type}"[:80]),)
+            case None if line.type == "turn_end":
+                sign = _ENDS.get(line.status or "", EndSign.MARKED)
+                return (End(sign, normal(line.timestamp), outcome=line.outcome, cost_usd=line.cost_usd),)
+            case _:
+                return (Unknown(f"{line.role or line.type}"[:80]),)
 
     def _assistant(self, line: _Line) -> Piece:
         content = [Text(line.content)] if isinstance(line.content, str) else line.content
