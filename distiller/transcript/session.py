@@ -109,6 +109,11 @@ class SessionReader:
         return min(start for start in starts if start is not None)
 
     @property
+    def unfinished(self) -> bool:
+        """Whether a turn has begun and not ended yet."""
+        return self._main.unfinished_byte is not None or self._side.unfinished_byte is not None
+
+    @property
     def due_at(self) -> str | None:
         """When the next tick could finish something (UTC text); None if time alone finishes nothing."""
         if self.needs_rereading:

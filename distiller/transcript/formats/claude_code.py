@@ -258,15 +258,15 @@ class Parser:
         if line.uuid and not self._seen.note(line.uuid, self._order):
             return _COPIED
         said = line.message
-        if said is None:
+        if said is None or not said.content:
             return ()
         content = said.content
         if type(content) is str:
-            content = (Text(content),) if content else ()
+            content = (Text(content),)
         blocks: tuple[Block, ...] = tuple([_SPOKEN[type(b)](b) for b in content if type(b) in _SPOKEN])
         piece = Part(
             Message(said.id or line.uuid or "", Role.ASSISTANT, blocks, normal(line.timestamp)),
-            _LAST.get(type(content[-1]), Last.TEXT) if content else Last.THINKING,
+            _LAST.get(type(content[-1]), Last.TEXT),
             said.stop_reason,
             said.model,
             line.is_api_error_message is True or said.model == "<synthetic>",
@@ -277,7 +277,7 @@ class Parser:
         self._order += 1
         if line.uuid and not self._seen.note(line.uuid, self._order):
             return _COPIED
-        if line.message is None:
+        if line.message is None or not line.message.content:
             return ()
         content = line.message.content
         if type(content) is str:
@@ -359,7 +359,7 @@ class Parser:
         if self._is_copy(line.uuid):
             return _COPIED
         attached = line.attachment
-        if attached is None or attached.type != "queued_command":
+        if attached is None or attached.type != "queued_command" or not attached.prompt:
             return ()
         prompt = attached.prompt
         texts = (Text(prompt),) if type(prompt) is str else tuple(block for block in prompt if type(block) is Text)

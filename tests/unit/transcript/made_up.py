@@ -8,7 +8,7 @@ from typing import Any
 from distiller import timestamps
 from distiller.transcript.session import SessionReader
 from distiller.transcript.turns import Settle
-from distiller.vocabulary import Text, Turn, Withdrawn
+from distiller.vocabulary import Message, Origin, Text, ToolResult, Turn, Withdrawn
 
 START = "2026-12-01T09:00:00.000Z"
 LONG_AFTER = "2026-12-20T00:00:00.000Z"
@@ -38,7 +38,7 @@ class Claude:
     def add(self, kind: str, *, after: float = 1, **fields: Any) -> str:
         """Any tree line."""
         self.at = timestamps.after(self.at, seconds=after)
-        uuid = fields.pop("uuid", f"{self._prefix}{len(self.lines)}")
+        uuid = str(fields.pop("uuid", f"{self._prefix}{len(self.lines)}"))
         tree = {"parentUuid": self.parent, "isSidechain": False, "type": kind, "uuid": uuid, "timestamp": self.at}
         self.lines.append(line({**tree, **self._common, **fields}))
         self.parent = uuid
@@ -93,6 +93,16 @@ def turns(out: list[Turn | Withdrawn]) -> list[Turn]:
 def texts(turn: Turn) -> list[str]:
     """All text of a turn, in order."""
     return [block.text for message in turn.messages for block in message.blocks if isinstance(block, Text)]
+
+
+def results(message: Message) -> list[ToolResult]:
+    """The tool results of one message."""
+    return [block for block in message.blocks if isinstance(block, ToolResult)]
+
+
+def said_by(turn: Turn, origin: Origin | None) -> list[str]:
+    """The text that stands in a turn's messages of one origin."""
+    return [block.text for m in turn.messages if m.origin is origin for block in m.blocks if isinstance(block, Text)]
 
 
 def reader_of(raw: bytes, *, settle: Settle | None = None, **options: Any) -> tuple[SessionReader, list[Turn]]:

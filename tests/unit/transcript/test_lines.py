@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +16,7 @@ def split(data: bytes, cuts: list[int], max_line_bytes: int = 1000) -> tuple[lis
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     found = [
         (line.start, line.end, line.raw)
-        for start, end in zip(edges, edges[1:], strict=False)
+        for start, end in pairwise(edges)
         for block in reader.feed(data[start:end])
         for line in block.lines()
     ]

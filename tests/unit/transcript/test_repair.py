@@ -126,7 +126,9 @@ def test_the_validator_finds_faults(messages: list[Message], fault: str) -> None
 @given(parts=st.lists(_parts, max_size=12))
 def test_a_real_endpoint_would_take_it(parts: list[Message]) -> None:
     """The scripted Messages API, which refuses what the real one refuses, finds nothing unpaired."""
-    messages = [{"role": m.role.value, "content": msgspec.to_builtins([_wire(b) for b in m.blocks])} for m in repair(parts)]
+    messages = [
+        {"role": m.role.value, "content": msgspec.to_builtins([_wire(b) for b in m.blocks])} for m in repair(parts)
+    ]
 
     assert _scripted_anthropic().unpaired(messages) is None
 
