@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from distiller.adapters.notifier_structlog import LogNotifier
     from distiller.adapters.worker_thread import InlineWorker, ThreadWorker
     from distiller.ports import Clock, Projects, Store, Timer, Transcripts, Watcher, Worker
-    from distiller.service.backfill import Backfill, Options, Progress, Report
+    from distiller.service.backfill import Backfill, Options, Progress
+    from distiller.service.backfill_report import Report
     from distiller.service.distill_turn import Distilling
     from distiller.service.enrol import Rules
     from distiller.service.follow import Follower

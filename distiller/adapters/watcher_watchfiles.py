@@ -80,6 +80,10 @@ class FileWatcher:
                 paths = frozenset(self._paths(changes))
                 if paths:
                     yield paths
+                if gone := [path for change, path in changes if change is Change.deleted and path in armed]:
+                    for place in gone:  # its inode may be reused at once, so only the event tells
+                        del armed[place]
+                    return
         except FileNotFoundError:
             return  # a root went away between the look and the watch: look again
         except OSError as error:

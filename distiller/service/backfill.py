@@ -14,20 +14,17 @@ import msgspec
 from distiller import timestamps
 from distiller.errors import DistillerError
 from distiller.ports import Clock, Store, Transcripts, Worker
+from distiller.service.backfill_report import FileError, Report, Tally
 from distiller.service.distill_turn import Distilling
 from distiller.service.reading import Context, Reading
 from distiller.transcript.session import SessionReader
 from distiller.transcript.turns import Settle
 from distiller.vocabulary import (
     Cursor,
-    Enrolled,
-    EnrolledAs,
     Enrolment,
     FileIdentity,
-    PassRecord,
     SessionFile,
     Turn,
-    TurnState,
     Withdrawn,
 )
 
@@ -35,8 +32,6 @@ CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1024
 AGENTS_KEEP_DAYS = 30  # Claude Code and Gemini CLI delete older sessions at their start
 EXPIRING_DAYS = 3
-ADDING = ("add", "restore")
-UPDATING = ("update", "supersede", "retire", "evidence", "merge")
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -50,46 +45,6 @@ class Options(msgspec.Struct, frozen=True):
     max_cost_usd: float | None = None
     again: bool = False
     settled_by: str | None = None
-
-
-class FileError(msgspec.Struct, frozen=True):
-    """A file that could not be read to its end, and why."""
-
-    file: str
-    reason: str
-
-
-class Report(msgspec.Struct):
-    """What a backfill did so far; `turns` = known + open + kept + empty + skipped + waiting + dead."""
-
-    files: int = 0
-    sessions: int = 0
-    turns: int = 0
-    known: int = 0
-    open: int = 0
-    kept: int = 0
-    empty: int = 0
-    skipped: dict[str, int] = msgspec.field(default_factory=dict)
-    waiting: int = 0
-    dead: int = 0
-    facts_added: int = 0
-    facts_updated: int = 0
-    candidates: int = 0
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
-    bytes: int = 0
-    malformed_lines: int = 0
-    seconds: float = 0.0
-    preview: bool = False
-    stopped: str | None = None  # max-cost | limit | interrupted
-    errors: list[FileError] = msgspec.field(default_factory=list)
-
-    @property
-    def distilled(self) -> int:
-        """Turns that were shown to the backend."""
-        return self.kept + self.empty + self.dead
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -133,9 +88,9 @@ class Backfill:
         self._max_line_bytes = max_line_bytes
         self._options = options
         self.report = report
+        self._tally = Tally(report)
         self._progress = progress
         self._known_elsewhere = known_elsewhere
-        self._sessions: set[str] = set()
 
     async def run(self) -> Report:
         """Read every file once; a file that fails is listed and the others go on."""
@@ -152,6 +107,7 @@ class Backfill:
         except StoppedError as stopped:
             self.report.stopped = str(stopped)
         finally:
+            self._tally.add_up()
             self.report.seconds = round(self._clock.monotonic() - started, 3)
         return self.report
 
@@ -195,14 +151,12 @@ class Backfill:
             self.report.bytes += len(data)
             await self._take(file, reader.feed(data), context)
         now = self._reading.now()
-        await self._take(file, reader.finish(now=now, grown_at=file.modified_at), context)
+        await self._take(file, reader.finish(now=now, grown_at=None), context)
         self.report.malformed_lines += reader.counts.malformed
         if reader.session.id:
-            self._sessions.add(f"{file.agent}:{reader.session.id}")
-            self.report.sessions = len(self._sessions)
+            self._tally.session(f"{file.agent}:{reader.session.id}")
         if reader.unfinished and self._in_range(reader.session.last_at):
-            self.report.turns += 1
-            self.report.open += 1
+            self._tally.open(f"{file.path}:{reader.cursor_byte}")
         await self._mark(file, reader, now)
 
     async def _take(self, file: SessionFile, events: Sequence[Turn | Withdrawn], context: Context) -> None:
@@ -223,57 +177,33 @@ class Backfill:
         withdrawn = [event.key for event in events if isinstance(event, Withdrawn)]
         now = self._reading.now()
         entered = await self._worker(self._store.enrol, prepared, None, withdrawn=withdrawn, at=now)
-        queue = {one.key for one in entered if self._count(one)}
-        unfinished = set(await self._worker(self._store.due, at=now, limit=len(turns) + 1, only={t.key for t in known}))
-        unfinished -= queue
-        left = {turn.key for turn in known} - unfinished - {one.key for one in entered}
-        self.report.known += len(left)
-        self.report.turns += len(left) + len(unfinished)
-        await self._distil(queue | unfinished)
+        self._tally.known(turn.key for turn in known)
+        queue = {one.key for one in entered if self._tally.entered(one)} - set(withdrawn)
+        self._tally.withdrawn(withdrawn)
+        left_over = await self._worker(self._store.due, at=now, limit=len(turns) + 1, only={turn.key for turn in known})
+        await self._distil(queue | set(left_over))
 
     def _settled_by(self, turns: Sequence[Turn]) -> dict[str, str | None]:
         return {turn.key: row.backend for turn in turns for row in self._store.turn(turn.key)[:1]}
 
-    def _count(self, one: Enrolled) -> bool:
-        """Count one enrolment; whether it waits to be distilled."""
-        self.report.turns += 1
-        if one.how is EnrolledAs.SKIPPED:
-            self.report.skipped[one.reason or ""] = self.report.skipped.get(one.reason or "", 0) + 1
-        elif one.how is EnrolledAs.KNOWN:
-            self.report.known += 1
-        return one.state is TurnState.WAITING and one.how is not EnrolledAs.KNOWN
-
     async def _distil(self, keys: set[str]) -> None:
+        """Settle turns in the order in which they are due, as far as the limits allow."""
         left = set(keys)
-        try:
-            while left:
-                due = await self._worker(self._store.due, at=self._reading.now(), limit=len(left), only=left)
-                if not due:
-                    break
-                for key in due:
-                    self._stop_at_limits()
-                    left.discard(key)
-                    self._settled(await self._distilling.distill_turn(key))
-        finally:
-            self.report.waiting += len(left)
-
-    def _settled(self, record: PassRecord | None) -> None:
-        if record is None or record.outcome is TurnState.WAITING:
-            self.report.waiting += 1
-            return
-        report, counts = self.report, record.operations
-        setattr(report, record.outcome.value, getattr(report, record.outcome.value) + 1)
-        report.facts_added += sum(counts.get(op, 0) for op in ADDING)
-        report.facts_updated += sum(counts.get(op, 0) for op in UPDATING)
-        report.candidates += counts.get("candidate", 0)
-        report.calls += record.usage.calls
-        report.input_tokens += record.usage.input_tokens
-        report.output_tokens += record.usage.output_tokens
-        report.cost_usd += record.usage.cost_usd or 0.0
+        self._tally.waits(left)
+        while left:
+            due = await self._worker(self._store.due, at=self._reading.now(), limit=len(left), only=left)
+            if not due:
+                return
+            for key in due:
+                self._stop_at_limits()
+                left.discard(key)
+                record = await self._distilling.distill_turn(key)
+                if record is not None:
+                    self._tally.settled(record)
 
     def _stop_at_limits(self) -> None:
         options = self._options
-        if options.limit is not None and self.report.distilled >= options.limit:
+        if options.limit is not None and self._tally.distilled >= options.limit:
             raise StoppedError("limit")
         if options.max_cost_usd is not None and self.report.cost_usd >= options.max_cost_usd > 0:
             raise StoppedError("max-cost")

@@ -30,7 +30,8 @@ from distiller.vocabulary import (
     Verdict,
 )
 
-NEVER_BUSY_SECONDS = 300
+LEASE_SECONDS = 300
+PAUSED_LOOK_SECONDS = 60
 
 
 class PassRules(msgspec.Struct, frozen=True):
@@ -71,14 +72,22 @@ class Distilling:
             StoreBusyError, DiskFullError: nothing was written; the turn waits.
         """
         lease = await self._worker(
-            self._store.claim, key, owner=self._owner, at=self._now(), lease_seconds=NEVER_BUSY_SECONDS
+            self._store.claim, key, owner=self._owner, at=self._now(), lease_seconds=LEASE_SECONDS
         )
         if lease is None:
+            return None
+        if (until := await self._worker(self._paused_until, lease)) is not None:
+            await self._worker(
+                self._store.commit, self._waiting("queued", counts=False, retry_at=until), lease, at=self._now()
+            )
             return None
         started = self._clock.monotonic()
         try:
             settlement = await self._settle(lease)
-        except BaseException:  # stopped in the middle of a call, or a fault of ours: the turn is free at once
+        except Exception as error:  # noqa: BLE001 -- a fault of ours in one turn must not stop the others
+            self._notifier.event("turn.fault", level="error", session=lease.session_id, error=type(error).__name__)
+            settlement = self._failed(lease, BackendUnavailableError(type(error).__name__))
+        except BaseException:  # stopped in the middle of a call: the turn is free at once
             await self._worker(self._store.commit, self._waiting("queued", counts=False), lease, at=self._now())
             raise
         took_ms = round((self._clock.monotonic() - started) * 1000)
@@ -91,6 +100,14 @@ class Distilling:
             return None
         self._notifier.settled(record)
         return record
+
+    def _paused_until(self, lease: Lease) -> str | None:
+        """When to look again at a turn whose project or session (or all) is paused; None if it is not."""
+        now = self._now()
+        off = {("all", ""), ("project", lease.project_key), ("session", f"{lease.agent}:{lease.session_id}")}
+        ends = [pause.until_at for pause in self._store.pauses(at=now) if (pause.level, pause.target) in off]
+        latest = timestamps.after(now, seconds=PAUSED_LOOK_SECONDS)
+        return min([latest, *(end for end in ends if end)]) if ends else None
 
     async def _settle(self, lease: Lease) -> Settlement:
         request = await self._request(lease)
@@ -118,7 +135,9 @@ class Distilling:
         return self._ended(*outcome(verdict), verdict, answered)
 
     async def _request(self, lease: Lease) -> Request:
-        cut = window.cut(lease.text, note=lease.note, tokens=self._rules.window_tokens)
+        before = tuple(row for row in lease.text.rows if row.previous)
+        turn = msgspec.structs.replace(lease.text, rows=lease.text.rows[len(before) :])
+        cut = window.cut(turn, note=lease.note, tokens=self._rules.window_tokens, previous=before)
         own = " ".join(row.text for row in cut.rows if row.part == "own" and not row.previous)
         near = await self._worker(self._near, rank.terms(own), lease.project_key)
         return Request(window=cut, near_facts=near, project_key=lease.project_key)

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from distiller import timestamps
-from distiller.memory import rank
+from distiller.memory import contents, rank
+from distiller.memory.contents import Answered
 from distiller.ports import Clock, Store
 from distiller.service.enrol import Redact
 from distiller.vocabulary import (
     Evidence,
-    Fact,
     FactQuery,
     FactStatus,
     HistoryEntry,
@@ -28,23 +28,6 @@ from distiller.vocabulary import (
 CHANGED_DAYS = 14
 SEARCHED = 100
 CHANGES = (Op.ADD, Op.SUPERSEDE, Op.UPDATE, Op.RETIRE, Op.EDIT, Op.FORGET, Op.RESTORE)
-
-
-class RecalledFact(msgspec.Struct, frozen=True):
-    """One fact as an answer shows it; keys of `recall --json`."""
-
-    name: str
-    scope: str  # user | project
-    kind: str
-    strength: str
-    summary: str
-    body: str
-    quote: str | None
-    said_at: str
-    last_confirmed_at: str
-    replaced: str | None
-    related: tuple[str, ...]
-    score: float
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -63,12 +46,14 @@ class Recalled(msgspec.Struct, frozen=True):
     query: str
     project: str | None
     matched: int
-    facts: tuple[RecalledFact, ...]
+    facts: tuple[Answered, ...]
+    scores: tuple[float, ...]
     changed: tuple[Changed, ...]
     unread_turns: int
     elsewhere: int
     took_ms: int
-    total: int = 0
+    total: int  # facts that could have answered
+    day: str  # the person's calendar day
 
 
 class Recall:
@@ -97,11 +82,13 @@ class Recall:
             project=project.name,
             matched=len(hits),
             facts=self._shown(chosen),
+            scores=tuple(round(hit.score, 4) for hit in chosen),
             changed=self._changed(scopes, now) if state == "on" else (),
             unread_turns=len(self._store.turns(TurnQuery(states=(TurnState.WAITING,), project_key=project.key))),
             elsewhere=0 if everywhere or hits or state != "on" else len(self._hits(query, (), now)),
             took_ms=round((self._clock.monotonic() - started) * 1000),
             total=len(self._store.facts(FactQuery(scopes=scopes))) if state == "on" else 0,
+            day=self._clock.local_date(now),
         )
         self._store.record_recall(
             RecallRecord(
@@ -136,10 +123,14 @@ class Recall:
         found = self._store.search(terms, query=FactQuery(scopes=tuple(scopes), limit=SEARCHED))
         return rank.rank(found, now=now, uses=self._store.recall_counts([hit.fact.id for hit in found]))
 
-    def _shown(self, hits: Sequence[Hit]) -> tuple[RecalledFact, ...]:
+    def _shown(self, hits: Sequence[Hit]) -> tuple[Answered, ...]:
         evidence = self._store.evidence([hit.fact.id for hit in hits])
         return tuple(
-            shown(hit.fact, evidence.get(hit.fact.id, []), self._store.history(fact_id=hit.fact.id), score=hit.score)
+            Answered(
+                hit.fact,
+                quote_of(evidence.get(hit.fact.id, [])),
+                replaced(self._store.history(fact_id=hit.fact.id)),
+            )
             for hit in hits
         )
 
@@ -156,24 +147,6 @@ class Recall:
         )
 
 
-def shown(fact: Fact, evidence: Sequence[Evidence], history: Sequence[HistoryEntry], *, score: float) -> RecalledFact:
-    """A fact with its newest own words and what it replaced."""
-    return RecalledFact(
-        name=fact.name,
-        scope="user" if fact.scope == "user" else "project",
-        kind=fact.kind.value,
-        strength=fact.strength.value,
-        summary=fact.summary,
-        body=fact.body,
-        quote=quote_of(evidence),
-        said_at=fact.first_said_at,
-        last_confirmed_at=fact.last_confirmed_at,
-        replaced=replaced(history),
-        related=fact.related,
-        score=round(score, 4),
-    )
-
-
 def quote_of(evidence: Sequence[Evidence]) -> str | None:
     """The person's newest words behind a fact."""
     own = [one for one in evidence if one.role == "person" and one.part == "claims"]
@@ -188,6 +161,45 @@ def replaced(history: Sequence[HistoryEntry]) -> str | None:
 
 def as_json(answer: Recalled) -> dict[str, Any]:
     """The object that `recall --json` prints."""
-    built: dict[str, Any] = msgspec.to_builtins(answer)
-    built.pop("total")
-    return built
+    return {
+        "recall": answer.recall,
+        "state": answer.state,
+        "query": answer.query,
+        "project": answer.project,
+        "matched": answer.matched,
+        "facts": [
+            {
+                "name": one.fact.name,
+                "scope": "user" if one.fact.scope == "user" else "project",
+                "kind": one.fact.kind.value,
+                "strength": one.fact.strength.value,
+                "summary": one.fact.summary,
+                "body": one.fact.body,
+                "quote": one.quote,
+                "said_at": one.fact.first_said_at,
+                "last_confirmed_at": one.fact.last_confirmed_at,
+                "replaced": one.replaced,
+                "related": list(one.fact.related),
+                "score": score,
+            }
+            for one, score in zip(answer.facts, answer.scores, strict=True)
+        ],
+        "changed": answer.changed,
+        "unread_turns": answer.unread_turns,
+        "elsewhere": answer.elsewhere,
+        "took_ms": answer.took_ms,
+    }
+
+
+def as_text(answer: Recalled) -> str:
+    """What an agent would read."""
+    if answer.state != "on":
+        return contents.off(project=answer.project or "this project", day=answer.day)
+    return contents.answer(
+        answer.facts,
+        total=answer.total,
+        matched=answer.matched,
+        recall=answer.recall,
+        changed=[(one.name, one.op) for one in answer.changed],
+        unread=answer.unread_turns,
+    )

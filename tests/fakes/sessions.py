@@ -32,7 +32,7 @@ class ClaudeSession:
 
     def line(self, **fields: Any) -> bytes:
         """Any tree line."""
-        uuid = f"{self.session_id[:8]}-0000-4000-8000-{next(self._uuids):012d}"
+        uuid = f"{self.session_id[:8]}-aaaa-4000-8000-{next(self._uuids):012d}"
         whole = {
             "parentUuid": self._parent, "isSidechain": False, "userType": "external", "cwd": self._cwd,
             "sessionId": self.session_id, "version": "2.1.333", "gitBranch": "main", **self._common, **fields,

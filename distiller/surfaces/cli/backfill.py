@@ -11,7 +11,8 @@ import click
 import msgspec
 
 from distiller.errors import UsageError
-from distiller.service.backfill import Options, Progress, Report
+from distiller.service.backfill import Options, Progress
+from distiller.service.backfill_report import Report
 from distiller.surfaces.cli import output
 from distiller.surfaces.cli.since import since as since_time
 from distiller.vocabulary import FactQuery

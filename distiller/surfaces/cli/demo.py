@@ -157,7 +157,7 @@ def show_recall(app: App) -> None:
 
     from distiller.service import recall
 
-    asked = recall.Recall(store=app.store, clock=app.clock, redact=app.redact, new_id=lambda: f"r-{uuid4().hex[:12]}")
+    asked = recall.Recall(store=app.store, clock=app.clock, redact=app.redact, new_id=lambda: str(uuid4()))
     project = next(project for project in app.store.projects() if project.name == "shop")
     click.echo(f'\nWhat an agent is told tomorrow when it asks "{QUESTION}":\n')
     for line in recall.as_text(asked.answer(QUESTION, project=project)).splitlines():

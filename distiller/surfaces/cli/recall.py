@@ -25,7 +25,7 @@ def recall(door: Door, query: tuple[str, ...], k: int, project: str | None, all_
     from distiller.service import recall as use_case
 
     app = door.app
-    asked = use_case.Recall(store=app.store, clock=app.clock, redact=app.redact, new_id=lambda: f"r-{uuid4().hex[:12]}")
+    asked = use_case.Recall(store=app.store, clock=app.clock, redact=app.redact, new_id=lambda: str(uuid4()))
     here = named_project(app, project) if project else project_here(app)
     answer = asked.answer(" ".join(query), project=here, k=k, everywhere=all_projects)
     if as_json:
