@@ -69,7 +69,8 @@ def enter(turn: Enrolment, ask: Questions) -> Entry:
     if before is None:
         reason = new_turn_skipped(turn, ask)
         return entry(turn, EnrolledAs.NEW, 1, reason)
-    if turn.digest == before.digest or turn.words_digest == before.words_digest:
+    asked_again = turn.again and before.state is not TurnState.WAITING
+    if not asked_again and (turn.digest == before.digest or turn.words_digest == before.words_digest):
         freshen = turn.digest != before.digest
         return Entry(EnrolledAs.KNOWN, before.revision, before.state, before.reason, freshen=freshen)
     replaces = before.state is TurnState.WAITING

@@ -55,7 +55,7 @@ PUT_TURN = f"INSERT INTO turns ({', '.join(TURN_COLUMNS)}) VALUES ({', '.join(':
 # A waiting turn becomes its own next revision; whoever holds a lease on the old words loses it.
 REPLACE_TURN = f"""
   UPDATE turns SET lease_generation = lease_generation + 1, lease_owner = NULL, lease_until = NULL, retry_at = NULL,
-    attempts = 0, {", ".join(f"{name} = :{name}" for name in TURN_COLUMNS if name != "key")}
+    attempts = 0, backend = NULL, {", ".join(f"{name} = :{name}" for name in TURN_COLUMNS if name != "key")}
   WHERE key = :key AND newest = 1
 """
 PAUSED = """

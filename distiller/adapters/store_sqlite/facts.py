@@ -153,16 +153,18 @@ def known(connection: sqlite3.Connection, verdict: Verdict, project_key: str, to
     """All that `reconcile.plan` may need to know about the claims of a verdict."""
     claims = (*verdict.kept, *verdict.candidates, *verdict.suspicious)
     places = {(scope_of(claim, project_key), claim.slug) for claim in claims}
+    candidates = open_candidates(connection, {scope for scope, _ in places})
+    places |= {(candidate.scope, candidate.name) for candidate in candidates}  # one may be about to become a fact
     redirects = redirects_at(connection, places)
     facts = {
         fact.id: fact
         for fact in (
             *facts_at(connection, places),
             *facts_by_id(connection, redirects.values()),
+            *(fact for claim in verdict.suspicious for fact in quarantined(connection, scope_of(claim, project_key))),
             *(fact for claim in claims for fact in near(connection, claim, project_key)),
         )
     }
-    candidates = open_candidates(connection, {scope for scope, _ in places})
     quotes = evidence_of(connection, [*facts, *(candidate.id for candidate in candidates)])
     return Known(
         facts=tuple(facts.values()),
@@ -190,6 +192,12 @@ def facts_at(connection: sqlite3.Connection, places: Iterable[tuple[str, str]]) 
         for scope, name in sorted(places)
         for row in connection.execute(sql, {"scope": scope, "name": name})
     ]
+
+
+def quarantined(connection: sqlite3.Connection, scope: str) -> list[Fact]:
+    """Facts of a scope that bear the name of what is quarantined: the same poison is kept once."""
+    sql = f"SELECT {FACT} FROM facts f WHERE f.scope = ? AND f.name >= 'quarantined-' AND f.name < 'quarantined.'"
+    return [rows.value_of(row, Fact) for row in connection.execute(sql, (scope,))]
 
 
 def facts_by_id(connection: sqlite3.Connection, fact_ids: Iterable[str]) -> list[Fact]:

@@ -251,6 +251,8 @@ def scrub(connection: sqlite3.Connection, trace: Trace, *, at: str, new_id: Call
             connection.execute(
                 f"UPDATE {table} SET {column} = clean_{kind}({column}) WHERE clean_{kind}({column}) <> {column}"
             )
+    # Deleting from the index only marks words as gone; building it anew drops them.
+    connection.execute("INSERT INTO facts_fts (facts_fts) VALUES ('rebuild')")
     plan = Plan(tuple(unproven(fact, at) for fact in review))
     carry_out(connection, plan, group=new_id(), actor="person", at=at, pass_id=None)
     propose_withdrawal(connection, [fact.id for fact in review], reason="evidence-erased", at=at, new_id=new_id)
@@ -323,10 +325,6 @@ def scrub_backup(backup: Path, trace: Trace, *, at: str, new_id: Callable[[], st
 
 
 def compact(connection: sqlite3.Connection) -> None:
-    """Leave nothing behind in the index, in free pages or in the WAL."""
-    import sqlite_utils  # noqa: PLC0415 - upkeep only: it costs 50 ms
-
-    database = sqlite_utils.Database(connection)
-    database.table("facts").optimize()
-    database.vacuum()
+    """Leave nothing behind in free pages or in the WAL."""
+    connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

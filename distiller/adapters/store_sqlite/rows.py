@@ -132,7 +132,7 @@ def session(row: sqlite3.Row) -> Session:
 
 
 def lease(row: sqlite3.Row, **taken: Any) -> Lease:
-    """A claimed row of turns (joined with `root_session_id`) and what the claim added."""
+    """A claimed row of turns (joined with its session) and what the claim added."""
     return Lease(
         key=row["key"],
         revision=row["revision"],
@@ -146,6 +146,7 @@ def lease(row: sqlite3.Row, **taken: Any) -> Lease:
         enrolled_at=row["enrolled_at"],
         root_session_id=row["root_session_id"] or row["session_id"],
         prompt_at=row["prompt_at"],
+        note=row["note"],
         **taken,
     )
 

@@ -46,7 +46,7 @@ DUE = f"""
     )
 """
 CLAIMABLE = """
-  SELECT t.*, s.root_session_id FROM turns t LEFT JOIN sessions s ON s.agent = t.agent AND s.id = t.session_id
+  SELECT t.*, s.root_session_id, s.note FROM turns t LEFT JOIN sessions s ON s.agent = t.agent AND s.id = t.session_id
   WHERE t.key = :key AND t.newest = 1 AND t.state = 'waiting' AND (t.lease_until IS NULL OR t.lease_until <= :at)
 """
 TAKE = """
@@ -173,6 +173,20 @@ class Settling(Part):
         return reconcile.plan(
             settlement.verdict, shown, project_key=project_key, at=at, pass_id=lease.pass_id, new_id=self.new_id
         )
+
+    def lease_owners(self, *, at: str) -> set[str]:
+        """Owners of the leases that are held at `at`."""
+        sql = "SELECT DISTINCT lease_owner FROM turns WHERE state = 'waiting' AND lease_until > ?"
+        return {row["lease_owner"] for row in self.database.read(sql, (at,))}
+
+    def release(self, owners: Collection[str], *, at: str) -> int:
+        """End the leases of owners that are known to be dead, so that their turns need not wait; how many."""
+        sql = """
+          UPDATE turns SET lease_owner = NULL, lease_until = NULL, lease_generation = lease_generation + 1
+          WHERE state = 'waiting' AND lease_until > ? AND lease_owner IN (SELECT value FROM json_each(?))
+        """
+        with self.database.writing() as connection:
+            return connection.execute(sql, (at, rows.to_json(list(owners)))).rowcount
 
     def requeue(self, query: TurnQuery, *, keys: Collection[str] | None = None, at: str) -> list[str]:  # noqa: ARG002 - the port's word; "at once" needs no time
         """Make dead (or retrying) turns that still have their text wait again at once, attempts forgiven."""

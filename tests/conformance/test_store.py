@@ -1,0 +1,989 @@
+"""Every store keeps the promises of `ports.Store`; the fake stands beside SQLite, so that tests may trust it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from distiller.adapters.store_sqlite import open_store
+from distiller.errors import ConflictError, LeaseLostError, UsageError
+from distiller.ports import Store
+from distiller.timestamps import after
+from distiller.vocabulary import (
+    Candidate,
+    EnrolledAs,
+    FactKind,
+    FactQuery,
+    FactStatus,
+    Lease,
+    Op,
+    Operation,
+    Pause,
+    Plan,
+    Project,
+    Proposal,
+    RecallRecord,
+    Redacted,
+    Refusal,
+    Reply,
+    Strength,
+    TurnQuery,
+    TurnState,
+    Usage,
+    Verdict,
+)
+from tests.fakes.store import FakeStore
+from tests.fakes.store_values import AT, add, claim, cursor, enrolment, fact, quote, session, settled, waits
+
+replace = msgspec.structs.replace
+LATER = after(AT, seconds=3600)
+
+
+def counter() -> Callable[[], str]:
+    """Ids that come out alike in every store."""
+    numbers = itertools.count(1)
+    return lambda: f"{next(numbers):08x}-id"
+
+
+@pytest.fixture(params=["fake", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """One store of each kind."""
+    made: Store = (
+        FakeStore(new_id=counter()) if request.param == "fake" else open_store(str(tmp_path), new_id=counter())
+    )
+    yield made
+    made.close()
+
+
+def take(store: Store, key: str = "k1", *, at: str = AT, owner: str = "me") -> Lease:
+    """Claim a turn that must be claimable."""
+    lease = store.claim(key, owner=owner, at=at)
+    assert lease is not None
+    return lease
+
+
+# --- enrolling ----------------------------------------------------------------------------------------------------
+
+
+def test_a_new_turn_waits_with_its_text(store: Store) -> None:
+    """A finished turn is in the ledger, with its text, in the transaction that moves the cursor."""
+    (entered,) = store.enrol([enrolment("k1")], cursor("/s/a.jsonl", 100), at=AT)
+
+    assert (entered.how, entered.state, entered.reason, entered.revision) == (
+        EnrolledAs.NEW,
+        TurnState.WAITING,
+        "queued",
+        1,
+    )
+    (row,) = store.turns(TurnQuery())
+    assert (row.key, row.has_text, row.prompt) == ("k1", True, "From now on use uv")
+    assert store.cursor("/s/a.jsonl") == cursor("/s/a.jsonl", 100)
+    assert store.digests(["k1", "k2"]) == {"k1": "d1"}
+
+
+def test_the_same_turn_again_writes_nothing(store: Store) -> None:
+    """F13: a turn that is read again is known, whatever became of it."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    before = store.turns(TurnQuery())
+
+    (entered,) = store.enrol([enrolment("k1")], None, at=LATER)
+
+    assert (entered.how, entered.state) == (EnrolledAs.KNOWN, TurnState.WAITING)
+    assert store.turns(TurnQuery()) == before
+
+
+def test_a_turn_that_grew_without_new_words_is_known_and_only_its_place_is_updated(store: Store) -> None:
+    """Another digest with the same own words changes digest, span and message ids, no more."""
+    store.enrol([enrolment("k1")], None, at=AT)
+
+    grown = enrolment("k1", digest="d2", message_ids=("m1", "m2"), end_byte=900)
+    (entered,) = store.enrol([grown], None, at=LATER)
+
+    assert (entered.how, entered.revision) == (EnrolledAs.KNOWN, 1)
+    (row,) = store.turns(TurnQuery())
+    assert (row.end_byte, row.enrolled_at, store.digests(["k1"])) == (900, AT, {"k1": "d2"})
+    (copy,) = store.enrol([enrolment("k9", message_ids=("m1", "m2"))], None, at=LATER)
+    assert copy.reason == "copy"
+
+
+def test_new_words_under_a_settled_key_wait_as_the_next_revision(store: Store) -> None:
+    """A settled turn in which the person said more is distilled once more, as revision n+1."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.commit(settled(TurnState.EMPTY, "nothing-durable"), take(store), at=AT)
+
+    (entered,) = store.enrol([enrolment("k1", digest="d2", words="w2")], None, at=LATER)
+
+    assert (entered.how, entered.revision) == (EnrolledAs.REVISION, 2)
+    assert [row.state for row in store.turn("k1")] == [TurnState.WAITING, TurnState.EMPTY]
+    assert store.totals(day_from=AT).states == {"waiting": 1}
+
+
+def test_new_words_while_a_turn_waits_take_the_place_of_the_old_ones(store: Store) -> None:
+    """A waiting turn never stands in the ledger twice, and a lease on the old words is lost."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store)
+
+    (entered,) = store.enrol([enrolment("k1", digest="d2", words="w2", own="No, use poetry")], None, at=LATER)
+
+    assert (entered.how, entered.revision) == (EnrolledAs.REVISION, 2)
+    with pytest.raises(LeaseLostError):
+        store.commit(settled(TurnState.EMPTY, "one-off"), lease, at=LATER)
+    fresh = take(store, at=LATER)
+    assert (fresh.text.rows[0].text, fresh.answer, fresh.revision) == ("No, use poetry", None, 2)
+
+
+def test_a_settled_turn_is_distilled_again_when_the_person_asks(store: Store) -> None:
+    """`backfill --again` makes a revision even if nothing changed; a waiting turn needs none."""
+    store.enrol([enrolment("k1"), enrolment("k2", message_ids=("x",))], None, at=AT)
+    store.commit(settled(TurnState.EMPTY, "one-off"), take(store), at=AT)
+
+    entered = store.enrol(
+        [enrolment("k1", again=True), enrolment("k2", message_ids=("x",), again=True)], None, at=LATER
+    )
+
+    assert [(one.how, one.revision) for one in entered] == [(EnrolledAs.REVISION, 2), (EnrolledAs.KNOWN, 1)]
+
+
+def test_a_copy_under_another_key_is_skipped(store: Store) -> None:
+    """F13: a fork repeats messages; a turn whose own message ids are all entered elsewhere is no new turn."""
+    store.enrol([enrolment("k1", message_ids=("m1", "m2"))], None, at=AT)
+
+    entered = store.enrol(
+        [
+            enrolment("k2", message_ids=("m1", "m2")),
+            enrolment("k3", message_ids=("m2", "m3")),
+            enrolment("k4", message_ids=()),
+        ],
+        None,
+        at=AT,
+    )
+
+    assert [(one.state, one.reason) for one in entered] == [
+        (TurnState.SKIPPED, "copy"),
+        (TurnState.WAITING, "queued"),
+        (TurnState.WAITING, "queued"),
+    ]
+
+
+def test_message_ids_of_another_agent_are_not_the_same(store: Store) -> None:
+    """Ids are only unique within an agent."""
+    store.enrol([enrolment("k1", message_ids=("m1",))], None, at=AT)
+
+    (entered,) = store.enrol([enrolment("k2", message_ids=("m1",), of=session("s2", agent="codex"))], None, at=AT)
+
+    assert entered.state is TurnState.WAITING
+
+
+def test_a_turn_that_says_so_itself_is_skipped_without_text(store: Store) -> None:
+    """F61: what must not be shown to a backend is not kept for one."""
+    (entered,) = store.enrol([enrolment("k1", skip="subagent")], None, at=AT)
+
+    assert (entered.how, entered.state, entered.reason) == (EnrolledAs.SKIPPED, TurnState.SKIPPED, "subagent")
+    assert not store.turns(TurnQuery())[0].has_text
+    assert store.claim("k1", owner="me", at=AT) is None
+
+
+@pytest.mark.parametrize(
+    ("level", "target"),
+    [("all", ""), ("project", "p1"), ("session", "claude_code:s1")],
+    ids=["all", "project", "session"],
+)
+def test_turns_that_ended_inside_a_pause_are_skipped_for_good(store: Store, level: str, target: str) -> None:
+    """F34: off means off, also for a backfill that comes later; nothing of the prompt is kept."""
+    store.pause(Pause("x", level, target, after(AT, seconds=-60)))
+    store.resume(level=level, target=target, at=after(AT, seconds=60))
+
+    inside, later = store.enrol([enrolment("k1"), enrolment("k2", ended_at=LATER, message_ids=("n",))], None, at=LATER)
+
+    assert (inside.reason, later.reason) == ("paused", "queued")
+    assert store.turn("k1")[0].prompt == ""
+
+
+def test_a_pause_of_something_else_does_not_matter(store: Store) -> None:
+    """A pause holds for its project or session alone."""
+    store.pause(Pause("x", "project", "p2", AT))
+    store.pause(Pause("y", "session", "codex:s1", AT))
+
+    (entered,) = store.enrol([enrolment("k1", ended_at=LATER)], None, at=LATER)
+
+    assert entered.state is TurnState.WAITING
+
+
+def test_words_said_in_a_pause_do_not_come_in_as_a_revision(store: Store) -> None:
+    """F34: a known turn that went on inside a pause is held to the switch like a new one."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.commit(settled(TurnState.EMPTY, "one-off"), take(store), at=AT)
+    store.pause(Pause("x", "all", "", after(AT, seconds=60)))
+
+    (entered,) = store.enrol([enrolment("k1", digest="d2", words="w2", ended_at=LATER)], None, at=LATER)
+
+    assert (entered.how, entered.revision, entered.reason) == (EnrolledAs.SKIPPED, 2, "paused")
+
+
+def test_off_the_record_holds_from_that_turn_on(store: Store) -> None:
+    """What was said before stays readable; that turn and all later ones of the session are not."""
+    earlier, marked, next_ = store.enrol(
+        [
+            enrolment("k1", message_ids=("a",), prompt_at=after(AT, seconds=-10)),
+            enrolment("k2", message_ids=("b",), prompt_at=after(AT, seconds=50), ended_at=LATER, off_record=True),
+            enrolment("k3", message_ids=("c",), ended_at=after(LATER, seconds=9)),
+        ],
+        None,
+        at=LATER,
+    )
+
+    assert (earlier.reason, marked.reason, next_.reason) == ("queued", "off-record", "off-record")
+    (other,) = store.enrol([enrolment("k4", message_ids=("d",), of=session("s2"), ended_at=LATER)], None, at=LATER)
+    assert other.reason == "queued"
+
+
+def test_a_program_that_repeats_its_prompt_is_read_once(store: Store) -> None:
+    """F15: the same long prompt from a script is distilled once."""
+    first, second = store.enrol(
+        [enrolment("k1", prompt_digest="p"), enrolment("k2", message_ids=("n",), prompt_digest="p")], None, at=AT
+    )
+
+    assert (first.reason, second.reason) == ("queued", "repeat")
+
+
+def test_an_unanswered_project_makes_its_turns_wait(store: Store) -> None:
+    """`projects = ask`: the turn waits for the person's yes, and is not due before."""
+    store.enrol([enrolment("k1", wait="project")], None, at=AT)
+
+    assert store.due(at=AT, limit=9) == []
+    assert store.hold(None, from_reasons=["project"], at=AT) == 1
+    assert store.due(at=AT, limit=9) == ["k1"]
+
+
+def test_a_withdrawn_turn_that_waits_is_skipped(store: Store) -> None:
+    """What the person took back before it was read is never read."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store)
+
+    store.enrol([], None, withdrawn=["k1", "unknown"], at=LATER)
+
+    (row,) = store.turn("k1")
+    assert (row.state, row.reason, row.has_text, row.revision) == (TurnState.SKIPPED, "withdrawn", False, 1)
+    with pytest.raises(LeaseLostError):
+        store.renew(lease, at=LATER)
+
+
+def test_a_withdrawal_after_settling_is_a_revision_and_its_facts_go_to_review(store: Store) -> None:
+    """A fact that rests on withdrawn words alone is proposed for removal, once."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), take(store), at=AT)
+    (kept,) = store.facts(FactQuery())
+
+    store.enrol([], None, withdrawn=["k1"], at=LATER)
+    store.enrol([], None, withdrawn=["k1"], at=LATER)
+
+    newest, first = store.turn("k1")
+    assert (newest.revision, newest.state, newest.reason) == (2, TurnState.SKIPPED, "withdrawn")
+    assert first.state is TurnState.KEPT
+    (proposal,) = store.proposals()
+    assert (proposal.kind, proposal.fact_id) == ("withdrawn", kept.id)
+
+
+def test_a_fact_with_other_evidence_survives_a_withdrawal(store: Store) -> None:
+    """Only facts that rested on the withdrawn turn alone are reviewed."""
+    store.enrol([enrolment("k1"), enrolment("k2", message_ids=("n",))], None, at=AT)
+    store.apply(Plan((add("f1", evidence=(quote("m1", "k1"), quote("m9", "k2"))),)), actor="pass", at=AT)
+    store.commit(settled(TurnState.EMPTY, "one-off"), take(store), at=AT)
+
+    store.enrol([], None, withdrawn=["k1"], at=LATER)
+
+    assert store.proposals() == []
+
+
+def test_a_backfill_moves_its_own_mark_only(store: Store) -> None:
+    """Reading from 0 must not move where following goes on."""
+    store.enrol([], cursor("/s/a.jsonl", 100), at=AT)
+
+    store.mark_backfilled(replace(cursor("/s/a.jsonl", 7), backfilled_to_byte=70))
+    store.mark_backfilled(replace(cursor("/s/b.jsonl", 7), backfilled_to_byte=80))
+    store.enrol([], cursor("/s/a.jsonl", 150), at=AT)
+
+    assert {path: (at.offset_byte, at.backfilled_to_byte) for path, at in store.cursors().items()} == {
+        "/s/a.jsonl": (150, 70),
+        "/s/b.jsonl": (0, 80),
+    }
+
+
+# --- leases -------------------------------------------------------------------------------------------------------
+
+
+def test_only_one_gets_a_turn(store: Store) -> None:
+    """A leased turn is nobody else's, and not due."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store)
+
+    assert store.claim("k1", owner="other", at=AT) is None
+    assert store.due(at=AT, limit=9) == []
+    assert store.lease_owners(at=AT) == {"me"}
+    assert (lease.attempt, lease.text.rows[0].text, lease.agent, lease.root_session_id) == (
+        1,
+        "From now on use uv in this repo",
+        "claude_code",
+        "s1",
+    )
+
+
+def test_an_expired_lease_is_taken_over_with_the_answer_that_was_paid_for(store: Store) -> None:
+    """A process that died after the call has its answer judged by the next one; both calls stay on the books."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    dead = store.claim("k1", owner="dead", at=AT, reserved_tokens=500, reserved_usd=0.01)
+    assert dead is not None
+    usage = Usage(calls=1, input_tokens=400, output_tokens=50, cost_usd=0.004)
+    store.save_answer(dead, Redacted('{"a": 1}'), prompt=Redacted("p"), reply=Reply("x", usage, "anthropic"), at=AT)
+
+    lease = take(store, at=LATER)
+    record = store.commit(settled(TurnState.EMPTY, "one-off"), lease, at=LATER)
+
+    assert (lease.answer, lease.attempt, lease.generation) == ('{"a": 1}', 2, dead.generation + 1)
+    with pytest.raises(LeaseLostError):
+        store.commit(settled(TurnState.EMPTY, "one-off"), dead, at=LATER)
+    assert [(one.id, one.reason) for one in store.passes("k1")] == [
+        (record.id, "one-off"),
+        (dead.pass_id, "interrupted"),
+    ]
+    today = store.totals(day_from=AT).today
+    assert (today.calls, today.input_tokens, today.cost_usd) == (1, 400, 0.004)
+
+
+def test_a_lost_pass_without_answer_keeps_its_reservation_as_cost(store: Store) -> None:
+    """Nobody knows what a dead process spent: what it had reserved counts against the day's budget."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.claim("k1", owner="dead", at=AT, reserved_tokens=500, reserved_usd=0.01)
+
+    assert store.totals(day_from=AT).today.input_tokens == 500
+    store.commit(
+        settled(TurnState.EMPTY, "one-off", usage=Usage(input_tokens=7, cost_usd=0.5)), take(store, at=LATER), at=LATER
+    )
+
+    today = store.totals(day_from=AT).today
+    assert (today.input_tokens, today.cost_usd) == (507, 0.51)
+    assert store.totals(day_from=after(AT, seconds=1)).today.input_tokens == 7
+
+
+def test_a_renewed_lease_holds(store: Store) -> None:
+    """Whoever still works on a turn keeps it."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store)
+
+    renewed = store.renew(lease, at=after(AT, seconds=200))
+
+    assert renewed.until == after(AT, seconds=500)
+    assert store.claim("k1", owner="other", at=after(AT, seconds=400)) is None
+
+
+def test_leases_of_the_dead_are_released(store: Store) -> None:
+    """A restarted daemon need not wait for its own old leases."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store, owner="dead")
+
+    assert store.release(["dead", "nobody"], at=AT) == 1
+    assert (store.lease_owners(at=AT), store.due(at=AT, limit=9)) == (set(), ["k1"])
+    with pytest.raises(LeaseLostError):
+        store.commit(settled(TurnState.EMPTY, "one-off"), lease, at=AT)
+    assert take(store).attempt == 2
+
+
+def test_due_turns_come_oldest_first_and_one_a_session(store: Store) -> None:
+    """A later turn of a session waits behind an earlier one."""
+    store.enrol(
+        [
+            enrolment("k1", message_ids=("a",), ended_at=after(AT, seconds=5)),
+            enrolment("k2", message_ids=("b",), ended_at=after(AT, seconds=9)),
+            enrolment("k3", message_ids=("c",), of=session("s2")),
+        ],
+        None,
+        at=AT,
+    )
+
+    assert store.due(at=LATER, limit=9) == ["k3", "k1"]
+    assert store.due(at=LATER, limit=9, newest_first=True) == ["k1", "k3"]
+    assert store.due(at=LATER, limit=1) == ["k3"]
+    assert store.due(at=LATER, limit=9, only={"k1", "k2"}) == ["k1"]
+    take(store, "k1", at=LATER)
+    assert store.due(at=LATER, limit=9) == ["k3"]
+
+
+def test_a_later_turn_passes_one_that_is_due_in_more_than_ten_minutes(store: Store) -> None:
+    """F55: a failing turn holds its session back for ten minutes at most."""
+    store.enrol([enrolment("k1"), enrolment("k2", message_ids=("b",), ended_at=after(AT, seconds=9))], None, at=AT)
+    retry_at = after(AT, seconds=3600)
+    store.commit(waits(retry_at), take(store), at=AT)
+
+    assert store.due(at=after(AT, seconds=60), limit=9) == ["k2"]
+    assert store.due(at=after(AT, seconds=3001), limit=9) == []
+    assert store.due(at=retry_at, limit=9) == ["k1"]
+
+
+@pytest.mark.parametrize("reason", ["halted", "budget", "project"])
+def test_held_turns_are_not_due_until_they_are_let_go(store: Store, reason: str) -> None:
+    """F22: while a backend is halted, or its budget spent, turns wait and are counted."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.hold(reason, from_reasons=["queued"], at=AT)
+
+    assert store.due(at=LATER, limit=9) == []
+    assert store.totals(day_from=AT).waiting == {reason: 1}
+    assert store.hold(None, from_reasons=[reason], at=LATER) == 1
+    assert store.due(at=LATER, limit=9) == ["k1"]
+
+
+# --- settling -----------------------------------------------------------------------------------------------------
+
+
+def test_a_kept_turn_has_its_fact_its_evidence_and_its_record_at_once(store: Store) -> None:
+    """Fact, quote, history, pass record, note and the turn's state come with one commit; the text is freed."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store)
+
+    record = store.commit(
+        settled(TurnState.KEPT, kept=(claim("package-manager"),), note="They use uv."), lease, at=LATER
+    )
+
+    (kept,) = store.facts(FactQuery())
+    assert (kept.scope, kept.name, kept.rev, kept.source_pass_id) == ("project:p1", "package-manager", 1, lease.pass_id)
+    assert [one.quote for one in store.evidence([kept.id])[kept.id]] == ["From now on use uv"]
+    assert [(entry.op, entry.actor, entry.pass_id) for entry in store.history()] == [(Op.ADD, "pass", lease.pass_id)]
+    (row,) = store.turns(TurnQuery())
+    assert (row.state, row.has_text, row.settled_at, row.pass_id) == (TurnState.KEPT, False, LATER, lease.pass_id)
+    assert (record.outcome, record.operations, record.fact_names) == (TurnState.KEPT, {"add": 1}, ("package-manager",))
+    assert store.passes("k1") == [record]
+    assert store.session("s1")[0].note == "They use uv."
+
+
+def test_a_kept_turn_that_adds_nothing_is_already_known(store: Store) -> None:
+    """F11: distilling the same words again settles as empty and changes no fact (property 9)."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), take(store), at=AT)
+    facts, history = store.facts(FactQuery()), store.history()
+    store.enrol([enrolment("k1", again=True)], None, at=LATER)
+
+    record = store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), take(store, at=LATER), at=LATER)
+
+    assert (record.outcome, record.reason, record.operations) == (TurnState.EMPTY, "already-known", {})
+    assert (store.facts(FactQuery()), store.history()) == (facts, history)
+
+
+def test_a_turn_whose_every_claim_was_refused_says_so(store: Store) -> None:
+    """*Nothing durable* and *answer not believed* stay two things; the codes are counted."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    refusals = (Refusal("secret", "api-key"), Refusal("secret", "other-key"), Refusal("order", "must-upload"))
+    settlement = replace(settled(TurnState.KEPT), verdict=Verdict(refusals=refusals))
+
+    record = store.commit(settlement, take(store), at=AT)
+
+    assert (record.outcome, record.reason, record.refused) == (TurnState.EMPTY, "refused", {"secret": 2, "order": 1})
+    assert record.refusals == refusals
+
+
+def test_a_candidate_counts_as_kept(store: Store) -> None:
+    """An implied preference is remembered for a second session, with its quote, and answers nothing yet."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    settlement = replace(settled(TurnState.KEPT), verdict=Verdict(candidates=(claim("short-answers"),)))
+
+    record = store.commit(settlement, take(store), at=AT)
+
+    (candidate,) = store.candidates()
+    assert (record.outcome, record.operations, store.facts(FactQuery())) == (TurnState.KEPT, {"candidate": 1}, [])
+    assert [one.message_id for one in store.evidence([candidate.id])[candidate.id]] == ["u1"]
+
+
+def test_a_waiting_settlement_gives_the_lease_back(store: Store) -> None:
+    """F21: a turn whose backend was away keeps its text and its place; failures that do not count are not counted."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    retry_at = after(AT, seconds=60)
+
+    record = store.commit(waits(retry_at), take(store), at=AT)
+
+    (row,) = store.turns(TurnQuery())
+    assert (record.outcome, row.state, row.reason, row.attempts, row.retry_at) == (
+        TurnState.WAITING,
+        TurnState.WAITING,
+        "retry",
+        1,
+        retry_at,
+    )
+    assert store.due(at=AT, limit=9) == []
+    store.commit(replace(waits(retry_at), counts_as_attempt=False), take(store, at=retry_at), at=retry_at)
+    assert store.turns(TurnQuery())[0].attempts == 1
+
+
+def test_a_dead_turn_keeps_its_text_and_can_be_requeued(store: Store) -> None:
+    """F53: given up is a state with a reason, and `retry` starts afresh."""
+    store.enrol([enrolment("k1"), enrolment("k2", message_ids=("n",), skip="no-words")], None, at=AT)
+    store.commit(settled(TurnState.DEAD, "backend-failed"), take(store), at=AT)
+    assert store.totals(day_from=AT).dead == {"backend-failed": 1}
+
+    assert store.requeue(TurnQuery(states=(TurnState.DEAD, TurnState.SKIPPED)), at=LATER) == ["k1"]
+
+    (row,) = store.turns(TurnQuery(states=(TurnState.WAITING,)))
+    assert (row.key, row.attempts, row.reason, row.settled_at) == ("k1", 0, "queued", None)
+    assert store.requeue(TurnQuery(), keys=["k1"], at=LATER) == []
+
+
+def test_requeue_names_turns(store: Store) -> None:
+    """Only the turns that were named, or fit the question, are tried again."""
+    store.enrol(
+        [enrolment("k1", message_ids=("a",)), enrolment("k2", message_ids=("b",), of=session("s2"))], None, at=AT
+    )
+    for key in ("k1", "k2"):
+        store.commit(settled(TurnState.DEAD, "too-long"), take(store, key), at=AT)
+
+    assert store.requeue(TurnQuery(), keys=["k2"], at=LATER) == ["k2"]
+    assert store.requeue(TurnQuery(session_id="s9"), at=LATER) == []
+    assert store.requeue(TurnQuery(session_id="s1"), at=LATER) == ["k1"]
+
+
+def test_turns_are_found_by_what_is_shown_of_them(store: Store) -> None:
+    """`why t1234` finds the turn that a log line named."""
+    store.enrol([enrolment("k1"), enrolment("k2", message_ids=("n",), of=session("s2"))], None, at=AT)
+    (shown,) = store.turns(TurnQuery(session_id="s2"))
+
+    assert [row.key for row in store.turn(shown.id[:7])] == ["k2"]
+    assert [row.key for row in store.turn("k1")] == ["k1"]
+    assert store.turn("t-none") == []
+    assert [row.key for row in store.turns(TurnQuery(agent="claude_code", limit=1))] == ["k2"]
+
+
+# --- facts --------------------------------------------------------------------------------------------------------
+
+
+def test_an_edit_of_a_fact_that_moved_on_is_refused(store: Store) -> None:
+    """Two people edit at once: the second is told, and nothing of the plan is written."""
+    (done,) = store.apply(Plan((add("f1"),)), actor="person", at=AT).operations
+    stands = done.after
+    first = replace(stands, body="Use uv, always.", updated_at=LATER)
+    store.apply(Plan((Operation(Op.EDIT, stands, first),)), actor="person", at=LATER)
+
+    with pytest.raises(ConflictError):
+        store.apply(Plan((add("f2", name="other-fact"), Operation(Op.EDIT, stands, first))), actor="person", at=LATER)
+
+    assert [(one.id, one.rev) for one in store.facts(FactQuery())] == [("f1", 2)]
+    assert [entry.rev for entry in store.history(fact_id="f1")] == [2, 1]
+
+
+def test_a_name_is_one_fact_in_its_scope(store: Store) -> None:
+    """Same slug, same fact; elsewhere the slug is free."""
+    store.apply(Plan((add("f1"), add("f2", scope="project:p2"))), actor="person", at=AT)
+
+    with pytest.raises(ConflictError):
+        store.apply(Plan((add("f3"),)), actor="person", at=AT)
+
+
+def test_an_undo_has_all_it_needs(store: Store) -> None:
+    """History keeps what was and what came, grouped by act, newest first."""
+    applied = store.apply(Plan((add("f1"), add("f2", name="other-fact"))), actor="person", at=AT)
+    stands = applied.operations[0].after
+    binned = replace(stands, status=FactStatus.BINNED, forgotten_at=LATER)
+    forgotten = store.apply(Plan((Operation(Op.FORGET, stands, binned, reason="asked"),)), actor="person", at=LATER)
+
+    (entry,) = store.history(group=forgotten.group)
+    assert (entry.before, entry.after, entry.reason, entry.op) == (stands, replace(binned, rev=2), "asked", Op.FORGET)
+    assert [one.fact_id for one in store.history(limit=2)] == ["f1", "f2"]
+    assert len(store.history(group=applied.group)) == 2
+
+
+def test_only_active_facts_are_served_unless_asked_otherwise(store: Store) -> None:
+    """F33: a binned fact is found by no question of an agent, but by the person who looks for it."""
+    (done,) = store.apply(Plan((add("f1"),)), actor="person", at=AT).operations
+    binned = replace(done.after, status=FactStatus.BINNED, forgotten_at=LATER, updated_at=LATER)
+    store.apply(Plan((Operation(Op.FORGET, done.after, binned),)), actor="person", at=LATER)
+
+    assert (store.facts(FactQuery()), store.search(["uv"], query=FactQuery())) == ([], [])
+    everything = FactQuery(statuses=())
+    assert [one.id for one in store.facts(everything)] == ["f1"]
+    assert [hit.fact.id for hit in store.search(["uv"], query=everything)] == ["f1"]
+    assert [one.id for one in store.resolve_fact("package-manager")] == ["f1"]
+
+
+def test_questions_about_facts_are_answered_by_scope_kind_time_and_session(store: Store) -> None:
+    """F68: a project's facts never answer a question of another project."""
+    store.apply(
+        Plan(
+            (
+                add("f1", evidence=(quote("m1", "k1"),)),
+                add("f2", name="test-runner", scope="project:p2", kind=FactKind.PROJECT, updated_at=LATER),
+                add("f3", name="answer-style", scope="user", kind=FactKind.USER),
+            )
+        ),
+        actor="pass",
+        at=AT,
+    )
+
+    def ids(query: FactQuery) -> list[str]:
+        return [one.id for one in store.facts(query)]
+
+    assert ids(FactQuery()) == ["f2", "f3", "f1"]
+    assert ids(FactQuery(scopes=("user", "project:p1"))) == ["f3", "f1"]
+    assert ids(FactQuery(kinds=(FactKind.USER,))) == ["f3"]
+    assert ids(FactQuery(since=LATER)) == ["f2"]
+    assert ids(FactQuery(session="s1")) == ["f1"]
+    assert ids(FactQuery(limit=1)) == ["f2"]
+    elsewhere = FactQuery(scopes=("project:p2", "user"))
+    assert {hit.fact.id for hit in store.search(["uv"], query=elsewhere)} == {"f2", "f3"}
+
+
+def test_search_takes_any_word_and_prefers_the_name(store: Store) -> None:
+    """A question's words are joined by OR; dashes of a slug separate words; quotes are no syntax."""
+    store.apply(
+        Plan(
+            (
+                add("f1", name="deploy-window", summary="Deploy on Tuesdays", body="Deploys happen on Tuesdays only."),
+                add("f2", name="release-notes", summary="Notes before deploy", body="Write notes before the window."),
+                add("f3", name="editor-theme", summary="Dark theme", body="Prefers a dark theme."),
+            )
+        ),
+        actor="pass",
+        at=AT,
+    )
+
+    assert [hit.fact.id for hit in store.search(["window", "nonsense"], query=FactQuery())] == ["f1", "f2"]
+    assert [hit.fact.id for hit in store.search(["dark"], query=FactQuery(limit=1))] == ["f3"]
+    assert store.search([], query=FactQuery()) == []
+    assert store.search(['"', "a OR b", "NEAR(", "*"], query=FactQuery()) == []
+    scores = [hit.score for hit in store.search(["deploy", "window"], query=FactQuery())]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_search_follows_an_edit(store: Store) -> None:
+    """F31: the index and the fact never disagree."""
+    (done,) = store.apply(Plan((add("f1"),)), actor="person", at=AT).operations
+    edited = replace(done.after, name="build-tool", summary="Use poetry", body="Use poetry here.")
+    store.apply(Plan((Operation(Op.EDIT, done.after, edited),)), actor="person", at=AT)
+
+    assert store.search(["uv"], query=FactQuery()) == []
+    assert [hit.fact.name for hit in store.search(["poetry"], query=FactQuery())] == ["build-tool"]
+    assert store.check() == []
+
+
+def test_a_quote_is_stored_once_and_tied_to_all_that_rest_on_it(store: Store) -> None:
+    """The same words of the same message are one piece of evidence; claiming outweighs supporting."""
+    supports = quote("m1", "k1", part="supports")
+    store.apply(
+        Plan((add("f1", evidence=(supports,)), add("f2", name="x-y", evidence=(quote("m1", "k1"),)))),
+        actor="pass",
+        at=AT,
+    )
+    stands = store.fact("f1")
+    assert stands is not None
+    store.apply(
+        Plan(
+            (
+                Operation(
+                    Op.EVIDENCE,
+                    stands,
+                    stands,
+                    (quote("m1", "k1"), quote("m0", "k0", said_at="2026-01-01T00:00:00.000Z")),
+                ),
+            )
+        ),
+        actor="pass",
+        at=AT,
+    )
+
+    found = store.evidence(["f1", "f2", "f3"])
+
+    assert [(one.message_id, one.part) for one in found["f1"]] == [("m0", "claims"), ("m1", "claims")]
+    assert found["f1"][1].id == found["f2"][0].id
+    assert "f3" not in found
+
+
+def test_facts_are_addressed_by_name_redirect_or_id(store: Store) -> None:
+    """A moved fact is still found under its old name; an exact name comes first."""
+    plan = Plan(
+        (add("abcdef12-0000"), add("f2", scope="user")),
+        redirects=(("project:p1", "old-name", "abcdef12-0000", "moved"),),
+    )
+    store.apply(plan, actor="person", at=AT)
+
+    assert [one.scope for one in store.resolve_fact("package-manager")] == ["project:p1", "user"]
+    assert [one.id for one in store.resolve_fact("package-manager", scopes=["user"])] == ["f2"]
+    assert [one.id for one in store.resolve_fact("old-name")] == ["abcdef12-0000"]
+    assert store.resolve_fact("old-name", scopes=["user"]) == []
+    assert [one.id for one in store.resolve_fact("abcdef12")] == ["abcdef12-0000"]
+    assert store.resolve_fact("abcdef1") == []
+
+
+def test_candidates_and_proposals_are_kept_by_status(store: Store) -> None:
+    """What waits for the person or for a second session is listed, latest first, and overwritten by id."""
+    candidate = Candidate("c1", "user", "short-answers", FactKind.FEEDBACK, "Short", "Short answers.", ("s1",), AT, AT)
+    proposal = Proposal("p1", "protected", None, {"summary": "x"}, "open", AT)
+    store.apply(Plan(candidates=((candidate, (quote("m1", "k1"),)),), proposals=((proposal, ()),)), actor="pass", at=AT)
+
+    assert (store.candidates(), store.proposals()) == ([candidate], [proposal])
+    promoted = replace(candidate, status="promoted", fact_id="f1")
+    decided = replace(proposal, status="accepted", decided_at=LATER, decided_by="person")
+    store.apply(Plan(candidates=((promoted, ()),), proposals=((decided, ()),)), actor="person", at=LATER)
+    assert (store.candidates(), store.proposals()) == ([], [])
+    assert (store.candidates(status="promoted"), store.proposals(status="accepted")) == ([promoted], [decided])
+
+
+# --- forgetting ---------------------------------------------------------------------------------------------------
+
+
+def test_an_erased_fact_does_not_come_back_from_the_same_words(store: Store) -> None:
+    """F32: the turn that made it is distilled again, and the fact stays gone; said anew it may return."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), take(store), at=AT)
+    (kept,) = store.facts(FactQuery())
+
+    assert store.erase([kept.id, "unknown"], at=LATER) == 1
+
+    assert (store.fact(kept.id), store.history(), store.evidence([kept.id])) == (None, [], {})
+    assert store.search(["uv"], query=FactQuery(statuses=())) == []
+    store.enrol([enrolment("k1", again=True)], None, at=LATER)
+    record = store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), take(store, at=LATER), at=LATER)
+    assert (record.outcome, record.refused) == (TurnState.EMPTY, {"forgotten": 1})
+
+    anew = after(LATER, seconds=60)
+    store.enrol([enrolment("k2", message_ids=("n",), ended_at=anew)], None, at=anew)
+    said = claim("package-manager", evidence=(quote("u2", "k2", said_at=anew),))
+    assert (
+        store.commit(settled(TurnState.KEPT, kept=(said,)), take(store, "k2", at=anew), at=anew).outcome
+        is TurnState.KEPT
+    )
+
+
+def test_a_fact_that_shared_the_erased_quote_goes_to_review(store: Store) -> None:
+    """Its proof is gone: it is served no more until the person has looked at it."""
+    store.apply(
+        Plan((add("f1", evidence=(quote("m1", "k1"),)), add("f2", name="other-fact", evidence=(quote("m1", "k1"),)))),
+        actor="pass",
+        at=AT,
+    )
+
+    store.erase(["f1"], at=LATER)
+
+    other = store.fact("f2")
+    assert other is not None
+    assert other.status is FactStatus.QUARANTINED
+    assert [(one.kind, one.fact_id) for one in store.proposals()] == [("withdrawn", "f2")]
+    assert store.evidence(["f2"]) == {}
+
+
+def test_erasing_leaves_no_note_prompt_or_proposal_that_tells(store: Store) -> None:
+    """What retells the fact goes with it."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),), note="They use uv."), take(store), at=AT)
+    (kept,) = store.facts(FactQuery())
+    store.apply(Plan(proposals=((Proposal("p1", "widen", kept.id, {}, "open", AT), ()),)), actor="pass", at=AT)
+
+    store.erase([kept.id], at=LATER)
+
+    assert (store.session("s1")[0].note, store.turns(TurnQuery())[0].prompt, store.proposals()) == (None, "", [])
+
+
+def test_time_empties_the_bin_and_ends_facts_and_candidates(store: Store) -> None:
+    """F30: facts end when they said so; pinned ones stay; the bin's end is an erasure."""
+    day = 86400
+    store.apply(
+        Plan(
+            (
+                add("f1", status=FactStatus.BINNED, forgotten_at=AT),
+                add("f2", name="a-b", valid_until="2026-12-02"),
+                add("f3", name="c-d", expires_at=after(AT, seconds=2 * day)),
+                add("f4", name="e-f", valid_until="2026-12-02", pinned=True),
+            ),
+            candidates=((Candidate("c1", "user", "x-y", FactKind.USER, "s", "b", ("s1",), AT, AT), ()),),
+        ),
+        actor="person",
+        at=AT,
+    )
+
+    nothing = store.expire(at=after(AT, seconds=day // 2), bin_days=30, candidate_days=90)
+    something = store.expire(at=after(AT, seconds=31 * day), bin_days=30, candidate_days=31)
+
+    assert nothing == {"erased": 0, "expired": 0, "candidates": 0}
+    assert something == {"erased": 1, "expired": 2, "candidates": 1}
+    assert [one.id for one in store.facts(FactQuery())] == ["f4"]
+    assert store.fact("f1") is None
+    assert [entry.op for entry in store.history(fact_id="f2")] == [Op.EXPIRE, Op.ADD]
+
+
+# --- switches, projects, sessions ---------------------------------------------------------------------------------
+
+
+def test_pauses_open_and_end(store: Store) -> None:
+    """What is switched off is listed until it is switched on."""
+    pause = Pause("x", "project", "p1", AT)
+    ends = Pause("y", "all", "", AT, after(AT, seconds=60))
+    store.pause(pause)
+    store.pause(ends)
+
+    assert store.pauses(at=after(AT, seconds=-1)) == []
+    assert store.pauses(at=AT) == [pause, ends]
+    assert store.pauses(at=LATER) == [pause]
+    assert store.resume(level="project", target="p1", at=LATER) == 1
+    assert store.resume(level="project", target="p1", at=LATER) == 0
+    assert store.pauses() == [replace(pause, until_at=LATER), ends]
+
+
+def test_a_project_keeps_the_persons_answer_and_gathers_folders(store: Store) -> None:
+    """A resolver knows nothing of yes and no: it does not take the answer back."""
+    store.save_project(Project("p1", "shop", remote="host/shop", folders=("/a",), reading="on"), at=AT)
+
+    saved = store.save_project(Project("p1", "shop", remote="host/shop", folders=("/b",)), at=LATER)
+
+    assert saved == Project("p1", "shop", "host/shop", None, "on", ("/a", "/b"), AT, LATER)
+    assert store.projects() == [saved]
+    assert (store.project_of("/b"), store.project_of("/c")) == (saved, None)
+
+
+def test_an_aliased_projects_facts_move_along(store: Store) -> None:
+    """F66: two names of one project become one; where a name is taken, history is kept and the name leads on."""
+    store.save_project(Project("p1", "shop", folders=("/a",)), at=AT)
+    store.save_project(Project("p2", "shop-web", folders=("/b",)), at=AT)
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.apply(
+        Plan(
+            (
+                add("f1", evidence=(quote("m1", "k1"),)),
+                add("f2", scope="project:p2"),
+                add("f3", name="other-fact"),
+            )
+        ),
+        actor="pass",
+        at=AT,
+    )
+
+    assert store.alias_project("p1", "p2", at=LATER) == 1
+
+    assert {one.id: one.scope for one in store.facts(FactQuery())} == {"f2": "project:p2", "f3": "project:p2"}
+    assert [one.id for one in store.resolve_fact("other-fact", scopes=["project:p1"])] == ["f3"]
+    merged = store.fact("f1")
+    assert merged is not None
+    assert merged.status is FactStatus.RETIRED
+    assert [one.message_id for one in store.evidence(["f2"])["f2"]] == ["m1"]
+    found = store.project_of("/a")
+    assert found is not None
+    assert (found.key, found.folders) == ("p2", ("/a", "/b"))
+    assert take(store).project_key == "p2"
+    with pytest.raises(UsageError):
+        store.alias_project("p2", "p1", at=LATER)
+
+
+def test_a_folder_that_gets_a_remote_takes_its_facts_along(store: Store) -> None:
+    """The key changes with the remote; the old one becomes an alias by itself."""
+    store.save_project(Project("path", "shop", folders=("/a",)), at=AT)
+    store.apply(Plan((add("f1", scope="project:path"),)), actor="pass", at=AT)
+
+    saved = store.save_project(Project("host/shop", "shop", remote="host/shop", folders=("/a",)), at=LATER)
+
+    assert (saved.key, saved.folders) == ("host/shop", ("/a",))
+    assert [one.scope for one in store.facts(FactQuery())] == ["project:host/shop"]
+    assert store.save_project(Project("path", "shop"), at=LATER).key == "host/shop"
+
+
+def test_sessions_come_latest_first_with_their_counts(store: Store) -> None:
+    """A session is known by its latest file; what that no longer says stays."""
+    store.enrol([enrolment("k1", of=replace(session("s1"), title="A title", model="m"))], None, at=AT)
+    store.enrol([enrolment("k2", message_ids=("n",), file="/s/new.jsonl", skip="no-words")], None, at=AT)
+    store.enrol([enrolment("k3", message_ids=("o",), of=session("s2"), ended_at=LATER)], None, at=AT)
+    store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), take(store), at=AT)
+
+    second, first = store.sessions()
+
+    assert (second.session.id, second.turns) == ("s2", {"waiting": 1})
+    assert (first.session.title, first.session.model, first.file) == ("A title", "m", "/s/new.jsonl")
+    assert (first.turns, first.facts, first.project_key, first.off_record_at) == (
+        {"kept": 1, "skipped": 1},
+        1,
+        "p1",
+        None,
+    )
+    assert store.sessions(agent="codex") == []
+    assert [row.session.id for row in store.sessions(project_key="p1", limit=1)] == ["s2"]
+    assert [row.session.id for row in store.session("s1")] == ["s1"]
+
+
+# --- records ------------------------------------------------------------------------------------------------------
+
+
+def test_recalls_are_counted_by_fact(store: Store) -> None:
+    """Who was served what, and how often, is on record."""
+    record = RecallRecord("r1", AT, "mcp", "codex", None, "p1", Redacted("uv?"), (), "here", 5, ("f1", "f2"), 7, 3)
+
+    assert store.record_recall(record)
+    assert store.record_recall(replace(record, id="r2", at=LATER, fact_ids=("f1",)))
+
+    assert store.recall_counts(["f1", "f2", "f3"]) == {"f1": (2, LATER), "f2": (1, AT)}
+
+
+def test_a_setting_is_kept(store: Store) -> None:
+    """Whoever starts first decides when the first start was."""
+    assert store.setting("first_start_at") is None
+
+    assert store.set_setting("first_start_at", AT, at=AT, only_if_absent=True) == AT
+    assert store.set_setting("first_start_at", LATER, at=LATER, only_if_absent=True) == AT
+    assert store.set_setting("first_start_at", {"a": [1, None]}, at=LATER) == {"a": [1, None]}
+    assert store.setting("first_start_at") == {"a": [1, None]}
+
+
+def test_totals_count_each_turn_once(store: Store) -> None:
+    """Every enrolled turn stands in exactly one state, whatever its revisions."""
+    store.enrol(
+        [enrolment(f"k{n}", message_ids=(f"m{n}",), of=session(f"s{n}")) for n in range(4)],
+        replace(cursor("/a", 1), lines_malformed=2, lines_unknown={"x": 3}),
+        at=AT,
+    )
+    store.enrol([], replace(cursor("/b", 1), lines_too_long=1, lines_unknown={"x": 1, "y": 1}), at=AT)
+    store.commit(
+        settled(TurnState.KEPT, kept=(claim("package-manager", evidence=(quote("u1", "k0"),)),)),
+        take(store, "k0"),
+        at=AT,
+    )
+    store.commit(settled(TurnState.DEAD, "too-long"), take(store, "k1"), at=LATER)
+    store.enrol([], None, withdrawn=["k0", "k2"], at=LATER)
+
+    totals = store.totals(day_from=AT)
+
+    assert totals.states == {"skipped": 2, "dead": 1, "waiting": 1}
+    assert (totals.skipped, totals.dead, totals.waiting) == ({"withdrawn": 2}, {"too-long": 1}, {"queued": 1})
+    assert (totals.oldest_waiting_at, totals.last_settled_at) == (AT, LATER)
+    assert (totals.facts, totals.proposals, totals.candidates) == ({"active": 1}, 1, 0)
+    assert totals.last_error == (AT, "too-long", f"turn {store.turn('k1')[0].id}")
+    assert (totals.sessions, totals.lines_malformed, totals.lines_too_long) == ({"claude_code": 4}, 2, 1)
+    assert totals.lines_unknown == {"x": 4, "y": 1}
+
+
+@pytest.mark.parametrize("kind", ["fake", "sqlite"])
+def test_a_write_wakes_the_daemon_and_a_look_does_not(kind: str, tmp_path: Path) -> None:
+    """The store is the only channel between processes: what changed is told, what did not is not."""
+    woken: list[str] = []
+
+    def wake() -> None:
+        woken.append("x")
+
+    made: Store = FakeStore(wake=wake) if kind == "fake" else open_store(str(tmp_path), wake=wake)
+
+    made.enrol([enrolment("k1")], None, at=AT)
+    assert woken == ["x"]
+    made.due(at=AT, limit=1)
+    assert made.claim("unknown", owner="me", at=AT) is None
+    assert woken == ["x"]
+    made.close()
+
+
+def test_the_strength_and_kind_of_a_fact_come_back_as_they_were(store: Store) -> None:
+    """A fact reads as it was written, but for its revision."""
+    whole = fact(
+        "f1",
+        related=("a-b", "c-d"),
+        pinned=True,
+        edited_by_person=True,
+        strength=Strength.AGENT,
+        proposed_name="x-y",
+        valid_until="2027-01-01",
+        expires_at=LATER,
+        source_pass_id="p",
+    )
+    store.apply(Plan((Operation(Op.ADD, None, whole),)), actor="agent", at=AT)
+
+    assert store.fact("f1") == replace(whole, rev=1)
