@@ -133,9 +133,9 @@ class SessionReader:
             role=about.role or SessionRole.PERSON,
             title=about.title,
             cwd=about.cwd,
-            model=about.model,
+            model=self._main.model or about.model,
             started_at=self._started_at,
-            last_at=self._main.last_at or self._started_at,
+            last_at=self._main.last_at or about.updated_at or self._started_at,
         )
 
     def _describe_side(self) -> Session:

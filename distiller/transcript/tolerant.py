@@ -98,7 +98,9 @@ def _fitting(value: Any, kind: Any) -> Any:
         inner = next((c for c in choices if isinstance(c, type) and issubclass(c, msgspec.Struct)), None)
         return _trim(value, inner) if inner else None
     if isinstance(value, list):
-        items = next((get_args(c)[0] for c in (kind, *choices) if getattr(c, "__origin__", None) in {list, tuple}), None)
+        items = next(
+            (get_args(c)[0] for c in (kind, *choices) if getattr(c, "__origin__", None) in {list, tuple}), None
+        )
         return [item for item in value if _fits(item, items)] if items else None
     return None
 

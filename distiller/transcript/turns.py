@@ -109,6 +109,7 @@ class Turns:
         self._before_emitting = before_emitting
         self._running: _Running | None = None
         self._past: deque[_Past] = deque(maxlen=REMEMBERED_TURNS)
+        self.model: str | None = None  # the newest that answered
 
     # -- what the caller may ask ---------------------------------------------------------------------------------
     @property
@@ -159,7 +160,7 @@ class Turns:
         run.last, run.stop, run.failed = piece.last, piece.stop, piece.failed
         run.answered, run.held = True, False
         if piece.model and not piece.failed:
-            run.model = piece.model
+            run.model = self.model = piece.model
         _grow(run, message, end)
 
     def results(self, piece: Results, _start: int, end: int) -> None:
@@ -267,7 +268,7 @@ class Turns:
                 start_byte=run.start,
                 end_byte=run.end,
                 prompt_at=prompt.message.at,
-                ended_at=run.last_at,
+                ended_at=run.last_at or session.last_at,
                 end_sign=sign,
                 cwd=prompt.cwd or session.cwd,
                 model=run.model or session.model,

@@ -284,7 +284,7 @@ class Parser:
     # -- turns ---------------------------------------------------------------------------------------------------
     def _task_started(self, event: _Payload, _at: str | None) -> Sequence[Piece]:
         self._turn, self._marks_ends = event.turn_id, True
-        self._opened, self._unheard, self._message_id = None, (), None
+        self._opened, self._unheard, self._message_id, self._count = None, (), None, 0
         self._tasks.append(False)
         return ()
 

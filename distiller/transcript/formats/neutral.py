@@ -72,14 +72,13 @@ def parser(path: str, side: dict[str, Any]) -> Parser:
 
 
 class Parser:
-    """Reads one file; it remembers which assistant message goes on and which prompts it has seen."""
+    """Reads one file; it remembers only how many lines it has read."""
 
     def __init__(self, path: str, side: dict[str, Any]) -> None:
         known = {key: value for key, value in side.items() if isinstance(value, str) and value}
         self._side = known
         self._stem = path.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".jsonl")
         self._origin = _SOURCE_ORIGINS.get(known.get("source", ""), Origin.PERSON)
-        self._message_id: str | None = None  # of the assistant message that strangers to ids go on with
         self._count = 0
         self.readers: dict[type, Callable[[Any], Sequence[Piece]]] = {_Line: self._read}
 
@@ -133,19 +132,21 @@ class Parser:
             case _:
                 return (Unknown(f"{line.role or line.type}"[:80]),)
 
+    def _unnamed(self) -> str:
+        """An id for a message that has none: its place in the file."""
+        return f"{self._stem}#{self._count}"
+
     def _assistant(self, line: _Line) -> Piece:
         content = [Text(line.content)] if isinstance(line.content, str) else line.content
         blocks = tuple(_own(block) for block in content if type(block) is not ToolResult)
         last = (Last.CALL if type(blocks[-1]) is ToolCall else Last.TEXT) if blocks else Last.THINKING
-        self._message_id = line.id or self._message_id or f"{self._stem}#{self._count}"
-        message = Message(self._message_id, Role.ASSISTANT, blocks, normal(line.timestamp))
+        message = Message(line.id or self._unnamed(), Role.ASSISTANT, blocks, normal(line.timestamp))
         return Part(message, last, line.stop_reason, line.model)
 
     def _user(self, line: _Line) -> Sequence[Piece]:
         content = [Text(line.content)] if isinstance(line.content, str) else line.content
         at = normal(line.timestamp)
-        name = line.id or f"{self._stem}#{self._count}"
-        self._message_id = None
+        name = line.id or self._unnamed()
         results = tuple(_own(block) for block in content if type(block) is ToolResult)
         texts = tuple(block for block in content if type(block) is Text)
         pieces: list[Piece] = [Results(Message(name, Role.USER, results, at))] if results else []
