@@ -72,7 +72,7 @@ ENGLISH = Language(
     opening=_re(
         r"(?:ok(?:ay)?|so|also|btw|by the way|oh|and|but|hey|hi|hello|well|one more thing|another thing|ah|yes|yeah|yep|no|nope"
         r"|right|perfect|great|nice|good|thanks|thank you|cool|sure|alright|fyi|ps|p\.s\.|actually|first|finally|then|hm+|look"
-        r"|sorry|again|important|reminder|heads[- ]up|for the future|quick note|note|side note|just so you know)(?:[,:;.!]+\s*|\s+-+\s*|\s+)",
+        r"|sorry|again|important|reminder|heads[- ]up|for the future|for next time|for later|quick note|note|side note|just so you know)(?:[,:;.!]+\s*|\s+-+\s*|\s+)",
         r"(?:[-*•]|\d+[.)])\s+",
         r"(?:(?:in|for|across) (?:all|every|any)(?: of)? (?:my|our|the)? ?(?:projects?|repos?|repositories)|everywhere(?: i work)?)[,:]\s*",
         r"i (?:keep|kept) (?:telling|saying|asking)(?: you)?[:,]?\s+",
@@ -185,7 +185,7 @@ ENGLISH = Language(
             r"|portuguese|dutch|polish|japanese|chinese|korean|russian)\b(?!.*\b(?:file|comment|readme|doc|email|mail|letter|ticket)\b(?!s))",
             r"\bi (?:\w+ly |much |do )?prefer\b.{2,80}\b(?:over|to|rather than|instead of)\b(?!.*\b(?:this|that|first|second|direction|option|version) (?:one|version|a|b)?\b)",
             r"\bi(?:'m|'ve| am| have| work| review| use| read| live| only| don'?t| can(?:'t|not))\b(?! (?:\w+ing|going)\b)[^.?!]{3,90}[,;]? so\b[^.]*"
-            r"\b(?:keep|use|always|never|please|don'?t|do not|write|give|show|answer|prefer|avoid)\b",
+            r"\b(?:should|must|keep|use|always|never|please|don'?t|do not|write|give|show|answer|prefer|avoid)\b",
         ),
         *_cues(
             FactKind.REFERENCE,
@@ -206,7 +206,7 @@ ENGLISH = Language(
             r"(?!.*\b(?:know|see|why|because of (?:this|the) (?:bug|error))\b)",
             r"\bwe (?:ship|release|launch|go live|freeze|cut|deploy|merge|demo|reset)\b[^.?!]*\b(?:(?:every|each|on|next|this|until) )?"
             r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|\bwe (?:ship|release|freeze|cut|deploy|reset)\b[^.?!]*\b(?:every|each) (?:night|week|month|sprint|day)\b",
-            r"\b(?:our|the team'?s?) (?:convention|policy|rule|standard|style|practice)\b[^.?!]{0,30}(?:\bis\b|:)",
+            r"\b(?:our|the team'?s?)(?: \w+)? (?:convention|policy|rule|standard|style|practice)\b[^.?!]{0,30}(?:\bis\b|:)",
             r"\bthe (?:convention|policy|house rule|rule)(?: here| in this \w+| for \w+)?(?: is|:)",
             r"\bas a (?:general )?rule\b|\bby default,? (?:we|please|use|always)\b",
             r"\b(?:is|are) (?:legacy|deprecated|frozen|read-only|off limits)\b[^.?!]*\b(?:must not|should not|shouldn'?t|don'?t|do not|never)\b",
@@ -215,7 +215,7 @@ ENGLISH = Language(
         *_cues(
             FactKind.FEEDBACK,
             r"(?:(?:and|but|so|please|you (?:should|must|have to|need to)|i want you to|make sure (?:you|to)|agents? (?:should|must))[ ,]+)*"
-            r"(?:always|never|don'?t ever|do not ever|under no circumstances)(?: ever)? (?!mind\b|again\b|ending\b|{_PAST})(?:[a-z]+)\b",
+            r"(?:always|never|don'?t ever|do not ever|under no circumstances)(?: ever)? (?!mind\b|again\b|ending\b|on\b|off\b|there\b|{_PAST})(?:[a-z]+)\b",
             rf"(?:[,;:]|\band|\bbut|\bso|\bplease)(?: please)? (?:always|never|don'?t ever) (?!mind\b|again\b|{_PAST})(?!\w+s\b)[a-z]+\b",
             r"(?:please )?keep (?:doing|working|writing|splitting|going)\b[^.?!]*\b(?:like (?:that|this)|that way|this way)\b",
             r"\bi (?:always|never) want\b|\bi never want to see\b",

@@ -59,8 +59,13 @@ def says_the_same(one: str, other: str) -> bool:
 
 def alike(one: str, other: str) -> bool:
     """Whether two statements share half of their content words."""
-    left, right = tokens(one), tokens(other)
+    left, right = _subject(one), _subject(other)
     return bool(left and right) and len(left & right) / len(left | right) >= _ALIKE
+
+
+def _subject(text: str) -> frozenset[str]:
+    """Content words without numbers, which are values."""
+    return frozenset(word for word in tokens(text) if not word.isdigit())
 
 
 def clash(one: str, other: str) -> bool:

@@ -100,10 +100,12 @@ class _Planner:
         if self._refused(claim, scope):
             return
         fact = self._meant(claim, scope)
+        if fact is not None and (fact.scope, fact.name) in self._touched:
+            self._refuse("same-turn-duplicate", claim)
+            return
+        self._touched.add((scope, claim.slug))
         if fact is None:
             self._settle_new(claim, scope)
-        elif (fact.scope, fact.name) in self._touched:
-            self._refuse("same-turn-duplicate", claim)
         else:
             self._touched.add((fact.scope, fact.name))
             self._change(fact, claim)
@@ -115,7 +117,9 @@ class _Planner:
             return
         fact = self._meant(claim, scope) or self._same(claim, scope)
         if fact is not None and fact.status is FactStatus.ACTIVE:
-            self._contradict(fact, claim)
+            if (fact.scope, fact.name) not in self._touched:
+                self._touched |= {(scope, claim.slug), (fact.scope, fact.name)}
+                self._contradict(fact, claim)
             return
         candidate = self._candidate(claim, scope)
         roots = sorted({_root(one) for one in claim.evidence})
@@ -185,7 +189,6 @@ class _Planner:
     # -- new facts -------------------------------------------------------------------------------------------------
 
     def _settle_new(self, claim: Claim, scope: str) -> None:
-        self._touched.add((scope, claim.slug))
         if claim.op in ("retire", "none"):
             self._refuse("unknown-near-fact", claim)
             return
@@ -325,7 +328,6 @@ class _Planner:
 
     def _contradict(self, fact: Fact, claim: Claim) -> None:
         """What is only implied never changes a fact: it confirms it, or the person is asked."""
-        self._touched.add((fact.scope, fact.name))
         if _says_the_same(fact, claim):
             self._confirm(fact, msgspec.structs.replace(claim, strength=fact.strength))
         elif clash(fact.summary, claim.summary) and self._fresh(fact, claim):

@@ -74,5 +74,6 @@ def _fold(word: str) -> str:
     for ending, instead in (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", ""), ("s", "")):
         stem = word[: -len(ending)]
         if word.endswith(ending) and len(stem) > 2 and not word.endswith("ss"):  # noqa: PLR2004 - a stem needs three letters
-            return _SYNONYMS.get(stem + instead, (stem + instead).rstrip("e"))
+            stem = re.sub(r"([bdgmnprt])\1\Z", r"\1", stem) if ending in ("ing", "ed") else stem + instead
+            return _SYNONYMS.get(stem, stem.rstrip("e"))
     return word.rstrip("e")
