@@ -166,11 +166,11 @@ def test_replayed_in_time_real_turns_close_and_none_too_early() -> None:
                 signs[turn.end_sign] += 1
 
     assert reopened == []
-    closed = signs.total() - signs[EndSign.ABANDONED]
-    assert closed >= 393  # turn_rule_sim.py closes 393 of 412 on this folder; 19 are open at the end of their file
-    assert signs[EndSign.MARKED] >= 190
-    assert signs[EndSign.SETTLED] >= 95
-    assert signs[EndSign.SETTLED_WEAK] >= 40
+    # turn_rule_sim.py on this folder, by signs: 196 marked, 104 strong, 47 weak, 27 interrupted, 19 by the next prompt,
+    # 19 open at the end of their file; which of mark and silence comes first differs by a second here and there.
+    assert (signs[EndSign.ABANDONED], signs[EndSign.SETTLED_WEAK]) == (19, 47)
+    assert signs[EndSign.MARKED] + signs[EndSign.SETTLED] >= 300
+    assert signs.total() - signs[EndSign.ABANDONED] >= 393
 
 
 def replayed(path: Path) -> Iterator[tuple[Turn, bool]]:

@@ -120,12 +120,14 @@ class Parser:
     def _read(self, line: _Line) -> Sequence[Piece]:
         self._count += 1
         match line.role:
+            case "user" | "tool" | "assistant" if not line.content:
+                return ()
             case "user" | "tool":
                 return self._user(line)
             case "assistant":
                 return (self._assistant(line),)
             case "system":
-                return ()
+                return ()  # never read
             case None if line.type == "turn_end":
                 sign = _ENDS.get(line.status or "", EndSign.MARKED)
                 return (End(sign, normal(line.timestamp), outcome=line.outcome, cost_usd=line.cost_usd),)
