@@ -115,7 +115,7 @@ def _statements(window: Window) -> Iterator[_Found]:
 
 def _statement(row: Row, parts: list[Sentence], index: int, window: Window) -> _Found | None:
     sentence = parts[index]
-    if len(sentence.text.split()) not in _SENTENCES:
+    if len(sentence.text) > BODY_CHARACTERS or len(sentence.text.split()) not in _SENTENCES:
         return None
     for language in LANGUAGES:
         opened = _opened(sentence.masked, language)

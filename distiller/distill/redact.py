@@ -162,8 +162,10 @@ def _private_keys(text: str) -> Iterator[_Span]:
         return
     for match in PRIVATE_KEY.finditer(text):
         yield _Span(*match.span(), "private-key")
+    before = 0
     for match in PRIVATE_KEY_END.finditer(text):
-        first = max(0, match.start() - _KEY_TAIL)
+        first = max(before, match.start() - _KEY_TAIL)
+        before = match.end()
         if lines := KEY_LINES.search(text[first : match.start()]):
             yield _Span(first + lines.start(), match.end(), "private-key")
 
