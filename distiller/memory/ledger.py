@@ -101,7 +101,7 @@ def switched_off(turn: Enrolment, ask: Questions) -> str | None:
         return turn.skip
     if ask.paused(turn):
         return "paused"
-    if ask.off_record(turn):
+    if turn.off_record or ask.off_record(turn):
         return "off-record"
     return None
 

@@ -967,6 +967,7 @@ def test_a_write_wakes_the_daemon_and_a_look_does_not(kind: str, tmp_path: Path)
     assert woken == ["x"]
     made.due(at=AT, limit=1)
     assert made.claim("unknown", owner="me", at=AT) is None
+    made.enrol([enrolment("k1", of=session("fork"))], None, at=LATER)
     assert woken == ["x"]
     made.close()
 

@@ -221,7 +221,6 @@ class FakeStore:
         return entered
 
     def _enter(self, state: State, turn: Enrolment, at: str) -> Enrolled:
-        put_session(state, turn)
         entry = ledger.enter(turn, Answers(state))
         revisions = state.turns.setdefault(turn.key, [])
         if entry.freshen:
@@ -229,6 +228,7 @@ class FakeStore:
             where = {name: getattr(turn, name) for name in ("digest", "file", "start_byte", "end_byte")}
             stands.turn = replace(stands.turn, **where)
         if entry.how is not EnrolledAs.KNOWN:
+            put_session(state, turn)
             waits = entry.state is TurnState.WAITING
             fresh = LedgerEntry(
                 turn=turn,
@@ -830,7 +830,7 @@ class Answers:
 
     def off_record(self, turn: Enrolment) -> bool:
         """Marked before it ended."""
-        marked = self.state.session_facts[turn.session.agent, turn.session.id]["off_record_at"]
+        marked = self.state.session_facts.get((turn.session.agent, turn.session.id), {}).get("off_record_at")
         return marked is not None and marked <= turn.ended_at
 
     def repeated(self, prompt_digest: str) -> bool:

@@ -8,6 +8,7 @@ only where the schema changes or upkeep is done: opening an up-to-date database 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -217,9 +218,14 @@ def private_folder(folder: Path) -> None:
 
 
 def private_file(file: Path) -> None:
-    """Make a file that only its owner may read; SQLite gives -wal and -shm the rights of the database."""
-    os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-    if file.stat().st_mode & 0o777 != 0o600:  # noqa: PLR2004
+    """Make a file that only its owner may read; SQLite gives -wal and -shm the rights of the database.
+
+    A file that is there is not opened: closing it would drop the locks that this process holds on it (POSIX).
+    """
+    if not file.exists():
+        with contextlib.suppress(FileExistsError):  # another process may be as quick
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    if file.stat().st_mode & 0o777 != 0o600:  # noqa: PLR2004 - as above
         file.chmod(0o600)
 
 

@@ -188,11 +188,11 @@ class Answers:
 
 def enter(connection: sqlite3.Connection, turn: Enrolment, *, at: str) -> Enrolled:
     """Write one turn as the ledger's rules say."""
-    put_session(connection, turn)
     entry = ledger.enter(turn, Answers(connection))
     if entry.freshen:
         freshen(connection, turn, entry.revision)
     if entry.how is not EnrolledAs.KNOWN:
+        put_session(connection, turn)
         write(connection, turn, entry, at=at)
         note_run(connection, turn, entry)
     if entry.freshen or entry.how is not EnrolledAs.KNOWN:

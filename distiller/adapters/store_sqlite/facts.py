@@ -29,6 +29,7 @@ from distiller.vocabulary import (
 FACT = rows.columns(rows.FACT_COLUMNS, "f")
 ID_PREFIX = 8  # characters of an id that may stand for it
 NEAR_FACTS = 30
+RANKED_FACTS = 1500  # more matches than these are not ranked
 NEAR_WORDS = 12
 LAST = "\U0010ffff"  # sorts after every text that begins alike
 
@@ -74,7 +75,8 @@ class Facts(Part):
             f"SELECT {FACT}, -facts_fts.rank AS score FROM facts_fts JOIN facts f ON f.number = facts_fts.rowid"
             f" WHERE facts_fts MATCH :match AND {where} ORDER BY facts_fts.rank LIMIT :limit"
         )
-        found = self.database.read(sql, {**values, "match": match(terms)})
+        with self.database.reading() as connection:
+            found = connection.execute(sql, {**values, "match": match(telling(connection, terms))}).fetchall()
         return [Hit(rows.value_of(row, Fact), row["score"]) for row in found]
 
     def evidence(self, owner_ids: Collection[str]) -> dict[str, list[Evidence]]:
@@ -131,6 +133,30 @@ def conditions(query: FactQuery) -> tuple[str, dict[str, Any]]:
 def match(terms: Iterable[str]) -> str:
     """A full-text question: any of the terms, each quoted, since a person's text is no query language."""
     return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+
+
+def telling(connection: sqlite3.Connection, terms: Sequence[str]) -> Sequence[str]:
+    """The terms worth ranking by: all of them, or the rarest where all together stand in too many facts.
+
+    Finding is cheap, ranking is not (measured: 0.6 ms and 7.5 ms for 6,200 facts), and a word that stands in every
+    tenth fact tells little.
+    """
+    if matches(connection, terms) <= RANKED_FACTS:
+        return terms
+    kept: list[str] = []
+    total = 0
+    for count, term in sorted((matches(connection, [term]), term) for term in set(terms)):
+        if total and total + count > RANKED_FACTS:
+            break
+        kept.append(term)
+        total += count
+    return kept
+
+
+def matches(connection: sqlite3.Connection, terms: Sequence[str]) -> int:
+    """How many facts hold any of the terms."""
+    row = connection.execute("SELECT count(*) FROM facts_fts WHERE facts_fts MATCH ?", (match(terms),)).fetchone()
+    return int(row[0])
 
 
 def evidence_of(connection: sqlite3.Connection, owner_ids: Collection[str]) -> dict[str, list[Evidence]]:
@@ -224,7 +250,10 @@ def near(connection: sqlite3.Connection, claim: Claim, project_key: str) -> list
         f"SELECT {FACT} FROM facts_fts JOIN facts f ON f.number = facts_fts.rowid"
         f" WHERE facts_fts MATCH :match AND {where} ORDER BY facts_fts.rank LIMIT :limit"
     )
-    return [rows.value_of(row, Fact) for row in connection.execute(sql, {**values, "match": match(terms)})]
+    return [
+        rows.value_of(row, Fact)
+        for row in connection.execute(sql, {**values, "match": match(telling(connection, terms))})
+    ]
 
 
 def near_terms(claim: Claim) -> list[str]:

@@ -102,7 +102,7 @@ CREATE TABLE facts (
   rev INTEGER NOT NULL,
   UNIQUE (scope, name)
 );
-CREATE INDEX facts_updated ON facts (updated_at);
+CREATE INDEX facts_listed ON facts (scope, status, updated_at);
 CREATE INDEX facts_proposed ON facts (scope, proposed_name) WHERE proposed_name IS NOT NULL;
 
 -- unicode61 splits a slug at its dashes; a word of the name weighs more than one of the body.
