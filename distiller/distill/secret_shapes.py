@@ -97,9 +97,7 @@ SHAPES = (
         r"(?i)\bbasic\s+(?P<v>(?=[A-Za-z0-9+/]*[A-Z0-9])(?=[A-Za-z0-9+/]*[a-z])[A-Za-z0-9+/]{12,}+={1,2})",
     ),
     _shape("cookie", "cookie:", r"""(?i)\b(?:set-)?cookie["']?:\s*["']?(?P<v>[^\s=;"']+=[^\n"']{6,})"""),
-    _shape(
-        "curl-user", "curl", r"""\bcurl\b[^\n|;]{0,200}?\s(?:-u|--user)[ =]["']?[^\s:"'$<{]+:(?P<v>[^\s"'$<{]{3,})"""
-    ),
+    _shape("curl-user", "curl", r"""\bcurl[^\n|;]{0,200}?\s(?:-u|--user)[ =]["']?[^\s:"'$<{]+:(?P<v>[^\s"'$<{]{3,})"""),
     _shape("url-password", "://", r"""(?<=://)[^\s:/@"'`<>]{0,64}:(?P<v>[^\s/@"'`<>$\{\}*]{2,128})@"""),
     _shape("sshpass", "sshpass", r"""\bsshpass\s+-p\s*["']?(?P<v>[^\s"'$]{3,})"""),
 )

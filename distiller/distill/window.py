@@ -1,7 +1,7 @@
 """A turn's redacted rows in, the part of them that fits the model's budget out.
 
-What is least likely to hold the person's words goes first: tool results, then calls, then assistant text, then what
-was injected or pasted; own words go last. Within one kind every row keeps a fair share before the oldest are dropped.
+What is least likely to hold the person's words goes first: tool results, then calls, what was injected, assistant text,
+what was pasted; own words go last. Within one kind every row keeps a fair share before the oldest are dropped.
 Numbers are given before cutting, so a missing number is a visible gap.
 """
 
@@ -20,7 +20,7 @@ _GAP_BYTES = 54  # room for the longest gap mark
 _FLOOR_TOKENS = _ROW_TOKENS + _GAP_BYTES // _BYTES_PER_TOKEN  # a row cut down to its gap mark
 _NOTE_SHARE = 4  # the note gets at most a quarter
 
-_TIERS = ("own", "pasted", "injected", "assistant", "call")
+_TIERS = ("own", "pasted", "assistant", "injected", "call")
 
 
 class _Unit(NamedTuple):
@@ -48,10 +48,12 @@ def cut(text: WaitingText, *, note: Redacted | None, tokens: int, previous: tupl
     for part in _TIERS:
         for earlier in (False, True):
             tier = [unit for unit in units if unit.row.part == part and unit.row.previous == earlier]
-            for unit in _fit(tier, left):
+            for unit in sorted(_fit(tier, left), key=lambda unit: unit.row.number):
                 kept.append(unit.row)
                 results += unit.results
                 left -= _floor(unit) - _least(unit.row) + _cost(unit.row)
+            if part == "own" and not earlier and [unit.row for unit in tier] != kept:
+                left = 0  # own words had to be cut: nothing else is shown
     kept += _widen(results, left)
     shown = tuple(sorted(kept, key=lambda row: row.number))
     return Window(shown, text.local_date, text.cwd, shown_note, cut=len(rows) - len(shown))
