@@ -145,18 +145,17 @@ class Turns:
         """Add to the answer."""
         run, message = self._running, piece.message
         self._tally.part(message.id)
-        for block in message.blocks:
-            if type(block) is ToolCall:
-                self._tally.call(block.id)
+        calls = [block for block in message.blocks if type(block) is ToolCall]
+        for call in calls:
+            self._tally.call(call.id)
         if run is None or (piece.failed and not run.changed):
             return  # a stand-in after the end ("No response requested.") is bookkeeping
         if message.id != run.message_id:
             run.message_id, run.message_calls = message.id, False
-        for block in message.blocks:
-            if type(block) is ToolCall:
-                run.message_calls = True
-                if block.id not in run.early:
-                    run.open[block.id] = block.name
+        for call in calls:
+            run.message_calls = True
+            if call.id not in run.early:
+                run.open[call.id] = call.name
         run.last, run.stop, run.failed = piece.last, piece.stop, piece.failed
         run.answered, run.held = True, False
         if piece.model and not piece.failed:
@@ -165,8 +164,7 @@ class Turns:
 
     def results(self, piece: Results, _start: int, end: int) -> None:
         """Add results of tool calls, and a refusal's reason as words of the person."""
-        run = self._running
-        trusted = piece.refusal_sure
+        run, forgeable = self._running, False
         for block in piece.message.blocks:
             if type(block) is ToolResult:
                 self._tally.result(block.tool_use_id)
@@ -175,13 +173,13 @@ class Turns:
                 name = run.open.pop(block.tool_use_id, None)
                 if name is None:
                     run.early.add(block.tool_use_id)
-                elif not name.startswith("mcp__"):
-                    trusted = True  # the agent words its own tools' results; a server could forge the sentence
+                # The agent words its own tools' results; an MCP server words its own and could forge a refusal.
+                forgeable = forgeable or name is None or name.startswith("mcp__")
         if run is None:
             return
         run.last, run.answered = Last.RESULT, True
         _grow(run, piece.message, end)
-        if piece.refusal and trusted:
+        if piece.refusal and (piece.refusal_sure or not forgeable):
             run.parts.append(piece.refusal)
 
     def words(self, piece: Words, start: int, end: int) -> None:
@@ -264,7 +262,7 @@ class Turns:
                 session=session,
                 kind=prompt.kind,
                 messages=messages,
-                message_ids=tuple(dict.fromkeys(part.id for part in run.parts if part.role is Role.ASSISTANT)),
+                message_ids=tuple(dict.fromkeys([part.id for part in run.parts if part.role is Role.ASSISTANT])),
                 start_byte=run.start,
                 end_byte=run.end,
                 prompt_at=prompt.message.at,

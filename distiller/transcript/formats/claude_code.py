@@ -263,7 +263,9 @@ class Parser:
         content = said.content
         if type(content) is str:
             content = (Text(content),)
-        blocks: tuple[Block, ...] = tuple([_SPOKEN[type(b)](b) for b in content if type(b) in _SPOKEN])
+        blocks: tuple[Block, ...] = tuple(
+            [_own_call(b) if type(b) is ToolCall else b for b in content if type(b) is Text or type(b) is ToolCall]
+        )
         piece = Part(
             Message(said.id or line.uuid or "", Role.ASSISTANT, blocks, normal(line.timestamp)),
             _LAST.get(type(content[-1]), Last.TEXT),
@@ -444,10 +446,6 @@ def _own_call(call: ToolCall) -> ToolCall:
     return ToolCall(call.id, call.name, tolerant.clean_json(call.input))
 
 
-def _same(text: Text) -> Text:
-    return text
-
-
 def _own_result(result: ToolResult) -> ToolResult:
     return ToolResult(result.tool_use_id, tolerant.clean_json(result.content), result.is_error)
 
@@ -470,4 +468,3 @@ def _unknown_blocks(value: dict[str, Any]) -> list[str]:
 
 
 _BLOCK_TYPES = frozenset({"text", "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"})
-_SPOKEN: dict[type, Callable[[Any], Block]] = {Text: _same, ToolCall: _own_call}
