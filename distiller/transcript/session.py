@@ -72,6 +72,7 @@ class SessionReader:
         self._main = Turns(agent, lambda: self.session, tally, settle, self._out, before_emitting=self._side.close)
         self._parser = formats.FORMATS[agent].parser(path, side or {})
         self._learn(self._parser.opening)
+        self._side_takers = _conversation(self._side)
         self._takers = self._all_takers() if start_byte == 0 else self._takers_behind()
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -186,14 +187,10 @@ class SessionReader:
 
     def _all_takers(self) -> dict[type, Taker]:
         """What is done with each kind of piece; a table, because this runs once for each line."""
-        main = self._main
         return {
+            **_conversation(self._main),
             Prompt: self._prompt,
-            Part: main.part,
-            Results: main.results,
-            Words: main.words,
-            End: main.end,
-            Rollback: main.rollback,
+            Rollback: self._main.rollback,
             Sidechain: self._sidechain,
             **self._bookkeepers(),
         }
@@ -219,20 +216,7 @@ class SessionReader:
         self._main.prompt(piece, start, end)
 
     def _sidechain(self, piece: Sidechain, start: int, end: int) -> None:
-        inner = piece.piece
-        match inner:
-            case Prompt():
-                self._side.prompt(inner, start, end)
-            case Part():
-                self._side.part(inner, start, end)
-            case Results():
-                self._side.results(inner, start, end)
-            case Words():
-                self._side.words(inner, start, end)
-            case End():
-                self._side.end(inner, start, end)
-            case _:
-                pass
+        self._side_takers[type(piece.piece)](piece.piece, start, end)
 
     def _learn(self, news: About) -> None:
         known = self._about
@@ -263,6 +247,11 @@ class SessionReader:
 
     def _ask_for_rereading(self, _piece: Piece, _start: int, _end: int) -> None:
         self.needs_rereading = True
+
+
+def _conversation(turns: Turns) -> dict[type, Taker]:
+    """Which method takes which piece of a conversation."""
+    return {Prompt: turns.prompt, Part: turns.part, Results: turns.results, Words: turns.words, End: turns.end}
 
 
 def _pass(_piece: Piece, _start: int, _end: int) -> None:

@@ -204,7 +204,6 @@ class Parser:
         self._stem = name.removesuffix(".jsonl")
         self._is_agent = name.startswith("agent-")
         self._session_known = False
-        self._program = False
         self._seen = Recent()
         self._order = 0
         self._summaries: dict[str, str] = {}  # by the leaf they retell; most stand in another file

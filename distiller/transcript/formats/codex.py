@@ -74,7 +74,6 @@ class _Payload(msgspec.Struct, gc=False):
     item: _Item | None = None
     turn_id: str | None = None
     num_turns: int | None = None
-    last_agent_message: str | None = None
     error: Json = msgspec.Raw(b"null")
     thread_name: str | None = None
     cwd: str | None = None
@@ -91,7 +90,6 @@ class _Line(_Payload, gc=False):
 
     payload: _Payload | None = None
     record_type: str | None = None
-    instructions: str | None = None
 
 
 _decoder = msgspec.json.Decoder(_Line)
