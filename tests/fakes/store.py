@@ -706,12 +706,13 @@ class FakeStore:
         return [turn_row(entry) for entry in found]
 
     def passes(self, key: str) -> list[PassRecord]:
-        """Attempts at a turn."""
-        found = [
-            replace(attempt.record, fact_names=changed_by(self.state, attempt.record.id))
-            for attempt in self.state.attempts.values()
-            if attempt.record.turn_key == key
-        ]
+        """Attempts at a turn, told with what its newest revision says of it."""
+        found = []
+        for record in (a.record for a in self.state.attempts.values() if a.record.turn_key == key):
+            newest = self.state.turns[key][-1]
+            told = {"project_key": newest.project_key, "end_sign": newest.turn.end_sign}
+            names = changed_by(self.state, record.id)
+            found.append(replace(record, session_id=newest.session[1], fact_names=names, **told))
         found.reverse()
         return sorted(found, key=lambda record: record.started_at, reverse=True)
 

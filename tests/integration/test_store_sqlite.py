@@ -19,7 +19,7 @@ import msgspec
 import pytest
 import sqlite_utils
 
-from distiller.adapters.store_sqlite import SqliteStore, database, forgetting, open_store
+from distiller.adapters.store_sqlite import SqliteStore, database, facts, forgetting, open_store
 from distiller.errors import DiskFullError, StoreBusyError, StoreUnusableError
 from distiller.timestamps import after
 from distiller.vocabulary import (
@@ -341,6 +341,32 @@ def test_a_folder_that_may_only_be_read_can_be_searched(tmp_path: Path) -> None:
     out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert (out.stdout.split("\n")[:2], out.stderr) == (["['f1']", "refused"], "")
+
+
+# --- search and checks --------------------------------------------------------------------------------------------
+
+
+def test_a_question_of_common_words_is_ranked_by_its_rarest(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all words together stand in too many facts, those that tell least are left out, never the last one."""
+    monkeypatch.setattr(facts, "RANKED_FACTS", 2)
+    many = [add(f"f{number}", name=f"common-{number}", summary="", body="") for number in range(5)]
+    store.apply(Plan((*many, add("rare", name="common-gem", summary="", body=""))), actor="person", at=AT)
+
+    assert [hit.fact.id for hit in store.search(["common", "gem", "absent"], query=FactQuery())] == ["rare"]
+    assert len(store.search(["common"], query=FactQuery())) == 6
+
+
+def test_a_check_finds_an_index_that_disagrees(store: SqliteStore) -> None:
+    """F31: the index is compared with the facts, not only with itself."""
+    store.apply(Plan((add("f1"),)), actor="person", at=AT)
+    store.database.connection.execute(
+        "INSERT INTO facts_fts (facts_fts, rowid, name, summary, body) SELECT 'delete', number, name, summary, body"
+        " FROM facts"
+    )
+
+    assert len(store.check()) == 1
 
 
 # --- copies -------------------------------------------------------------------------------------------------------
