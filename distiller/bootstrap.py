@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from distiller import timestamps
 from distiller.config import Config
 from distiller.errors import SettingError
-from distiller.vocabulary import Project, Redacted
+from distiller.vocabulary import Project, Redacted, Retention
 
 if TYPE_CHECKING:
     from distiller.adapters.notifier_structlog import LogNotifier
@@ -121,14 +124,17 @@ class App:
 
     @contextmanager
     def scratch_store(self) -> Iterator[Store]:
-        """A store in memory that leaves nothing behind: for previews."""
+        """A store that leaves nothing behind, in memory where the system allows it: for previews."""
         from distiller.adapters.store_sqlite import open_store
 
-        store = open_store(None)
-        try:
-            yield store
-        finally:
-            store.close()
+        shared_memory = "/dev/shm"  # noqa: S108 -- a private folder is made in it
+        place = shared_memory if os.access(shared_memory, os.W_OK) else None
+        with tempfile.TemporaryDirectory(prefix="distiller-preview-", dir=place) as folder:
+            store = open_store(folder)
+            try:
+                yield store
+            finally:
+                store.close()
 
     @cached_property
     def transcripts(self) -> Transcripts:
@@ -208,6 +214,12 @@ class App:
         """`text` without secrets; the patterns are loaded when they are first needed."""
         return self.rules.redact(text)
 
+    def stored_path(self, path: str) -> str:
+        """How the file at `path` is named in the store."""
+        from distiller.service.enrol import stored_path
+
+        return stored_path(path, self.redact)
+
     # -- rules --------------------------------------------------------------------------------------------------
     @cached_property
     def rules(self) -> Rules:
@@ -240,6 +252,11 @@ class App:
             weak_seconds=turns.weak_settle_seconds,
             abandon_seconds=turns.abandon_hours * 3600,
         )
+
+    @property
+    def retention(self) -> Retention:
+        """How long things are kept."""
+        return msgspec.convert(self.config.settings.retention, Retention, from_attributes=True)
 
     def live_from(self, first_start: str) -> str:
         """Turns whose last line is older are backlog."""

@@ -65,7 +65,6 @@ class RetentionSettings(Struct, forbid_unknown_fields=True):
 
     bin_days: Annotated[Days, Meta(description="a forgotten fact can be brought back")] = 30
     candidate_days: Annotated[Days, Meta(description="a candidate waits for a second session")] = 90
-    agent_fact_days: Annotated[Days, Meta(description="what an agent wrote waits for confirmation")] = 30
     answer_days: Annotated[Days, Meta(description="prompt and raw answer of a pass")] = 30
     dead_text_days: Annotated[Days, Meta(description="text of a dead turn")] = 90
     run_days: Annotated[Days, Meta(description="run records")] = 180

@@ -31,6 +31,7 @@ from distiller.vocabulary import (
     Redacted,
     Reply,
     Request,
+    Retention,
     SessionFile,
     SessionRow,
     Settlement,
@@ -193,10 +194,11 @@ class Store(Protocol):
 
         For each turn, in this order: same key and digest is `known`; same key, other digest but same
         `words_digest` is `known` too, with digest, span and message ids updated; same key and other words (or
-        `again`, for a settled turn) is a `revision` that waits; another key whose message ids (at least one) are all entered under other keys is
-        `skipped(copy)`; its own `skip`; a turn that ended inside a pause is `skipped(paused)`; one of a session
-        marked off the record before it ended `skipped(off-record)`; a `prompt_digest` that an earlier turn has
-        is `skipped(repeat)`; else it waits with reason `wait`. Sessions are upserted. A withdrawn key that waits
+        `again`, for a settled turn) is a `revision` that waits; another key whose message ids (at least one) are
+        all entered under other keys, of which one has the same `words_digest`, is `skipped(copy)`; its own `skip`;
+        a turn that ended inside a pause is `skipped(paused)` (not if `despite_pause`); one of a session marked off
+        the record before it ended `skipped(off-record)`; a `prompt_digest` that an earlier turn has is
+        `skipped(repeat)`; else it waits with reason `wait`. Sessions are upserted. A withdrawn key that waits
         becomes `skipped(withdrawn)`; one that was settled otherwise gets a revision `skipped(withdrawn)`, and
         facts that rested on it alone a proposal of kind `withdrawn`.
         """
@@ -240,10 +242,13 @@ class Store(Protocol):
         ...
 
     def commit(self, settlement: Settlement, lease: Lease, *, at: str) -> PassRecord:
-        """Settle the turn: reconcile the verdict with the facts there are (`memory.reconcile.plan`), apply the
-        plan, complete the pass row, save the session note and free the text, in one transaction.
+        """Settle the turn in one transaction.
 
-        A WAITING settlement gives the lease back; the text stays. Raises LeaseLostError.
+        Reconcile the verdict with the facts there are (`memory.reconcile.plan`), apply the plan, complete the pass
+        row, save the session note, free the text. A WAITING settlement gives the lease back; the text stays.
+
+        Raises:
+            LeaseLostError: another process took the turn over; nothing was written.
         """
         ...
 
@@ -301,8 +306,11 @@ class Store(Protocol):
         """Remove facts and every trace of their text, leaving tombstones (DESIGN §2.10); how many."""
         ...
 
-    def expire(self, *, at: str, bin_days: int, candidate_days: int) -> dict[str, int]:
-        """Do what time does: empty the bin, expire facts and candidates; counts by what was done."""
+    def expire(self, keep: Retention, *, at: str) -> dict[str, int]:
+        """Do what time does: empty the bin, expire facts and candidates, drop old records; counts by what was done.
+
+        Keys: `erased`, `expired`, `candidates`, `answers`, `texts`, `runs`, `recalls`, `passes`.
+        """
         ...
 
     def candidates(self, *, status: str = "open") -> list[Candidate]:

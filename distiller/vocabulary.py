@@ -140,7 +140,6 @@ class Turn(msgspec.Struct, frozen=True):
 
     `messages` satisfy the pairing rule of the Messages API. `message_ids` are the ids of this turn's own assistant
     messages, in file order: what makes a copy recognisable. `key` is stable under re-reading, copying, forking.
-    `withdrawn` lists keys of earlier turns that this file says were taken back.
     """
 
     key: str
@@ -289,9 +288,8 @@ class Enrolment(msgspec.Struct, frozen=True):
     outcome: str | None = None
     cost_usd: float | None = None
     tool_calls: tuple[tuple[str, bool], ...] = ()  # (name, went well), for the run record
-    again: bool = (
-        False  # the person asks for a new pass over a turn that is settled: a revision even if nothing changed
-    )
+    despite_pause: bool = False  # the person asks for it although it ended while memory was paused
+    again: bool = False  # the person asks for a new pass over a settled turn: a revision even if nothing changed
 
 
 class EnrolledAs(StrEnum):
@@ -772,6 +770,18 @@ class TurnQuery(msgspec.Struct, frozen=True):
     session_id: str | None = None
     project_key: str | None = None
     limit: int | None = None
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How many days things are kept (settings `retention.…`)."""
+
+    bin_days: int = 30
+    candidate_days: int = 90
+    answer_days: int = 30  # prompt and raw answer of a pass
+    dead_text_days: int = 90  # text of a dead turn
+    run_days: int = 180
+    recall_days: int = 180
+    pass_days: int = 365
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -32,7 +32,11 @@ class Questions(Protocol):
         ...
 
     def copied(self, turn: Enrolment) -> bool:
-        """All of its message ids, at least one, are entered under other keys."""
+        """All of its message ids, at least one, are entered under other keys, one of which has the same words.
+
+        The words count too, since a server between agent and model may count its answers anew each day: taking such
+        a turn for a copy would lose it.
+        """
         ...
 
     def paused(self, turn: Enrolment) -> bool:
@@ -99,7 +103,7 @@ def switched_off(turn: Enrolment, ask: Questions) -> str | None:
     """The turn's own reason, the person's pause or the session's off-record mark, in that order; or None."""
     if turn.skip is not None:
         return turn.skip
-    if ask.paused(turn):
+    if not turn.despite_pause and ask.paused(turn):
         return "paused"
     if turn.off_record or ask.off_record(turn):
         return "off-record"

@@ -121,11 +121,16 @@ class _Planner:
                 self._touched |= {(scope, claim.slug), (fact.scope, fact.name)}
                 self._contradict(fact, claim)
             return
+        if fact is not None and not self._fresh(fact, claim):
+            self._touched.add((scope, claim.slug))
+            return  # known: the words are kept with a fact that no longer holds
         candidate = self._candidate(claim, scope)
         roots = sorted({_root(one) for one in claim.evidence})
         if candidate is None:
             self._put(_new_candidate(self._new_id(), scope, claim, roots), claim.evidence)
-        elif not set(roots) <= set(candidate.sessions):
+        elif set(roots) <= set(candidate.sessions):
+            self._touched.add((scope, claim.slug))
+        else:
             self._promote(candidate, claim, roots)
 
     def quarantine(self, claim: Claim) -> None:
@@ -240,7 +245,7 @@ class _Planner:
         if fact.status is FactStatus.BINNED:
             self._unbin(fact, claim, said)
         elif fact.status is FactStatus.ACTIVE:
-            self._change_active(fact, claim, said)
+            self._change_active(fact, claim)
         elif fact.status is FactStatus.QUARANTINED or claim.op == "retire" or said <= fact.last_confirmed_at:
             self._note(fact, fresh, "said before it was retired")
         else:
@@ -252,9 +257,11 @@ class _Planner:
         else:
             self._replace(Op.RESTORE, fact, claim, self._fresh(fact, claim), "stated again after it was forgotten")
 
-    def _change_active(self, fact: Fact, claim: Claim, said: str) -> None:
+    def _change_active(self, fact: Fact, claim: Claim) -> None:
         fresh = self._fresh(fact, claim)
-        older = said < fact.last_confirmed_at
+        older = _newest(fresh) < max(
+            _newest(self._known.evidence.get(fact.id, ())), (fact.last_confirmed_at, "")
+        )  # of two things said in the same instant the message ids decide, not who came first here
         if claim.op == "retire":
             if not older:
                 self._retire(fact, claim, fresh)
@@ -399,10 +406,16 @@ def _new_candidate(candidate_id: str, scope: str, claim: Claim, roots: list[str]
 
 def _says_the_same(fact: Fact, claim: Claim) -> bool:
     return (
-        " ".join(claim.body.split()).casefold() in " ".join(fact.body.split()).casefold()
+        _clauses(claim.body) <= _clauses(fact.body)
         or covers(f"{fact.summary} {fact.body}", f"{claim.summary} {claim.body}")
         or (says_the_same(fact.summary, claim.summary) and not clash(fact.body, claim.body))
     )
+
+
+def _clauses(body: str) -> set[str]:
+    """The parts of a body between full stops and semicolons: a part of one may deny what the whole says."""
+    parts = re.split(r"[.;!?]+(?:\s+|\Z)|\n", body.casefold())
+    return {" ".join(part.split()) for part in parts} - {""}
 
 
 def _supersedes(fact: Fact, claim: Claim) -> bool:
@@ -434,6 +447,11 @@ def _said(evidence: Iterable[Evidence], at: str) -> tuple[str, str]:
     """When the person first and last said it; `at` where no quote claims it (quarantined text)."""
     times = sorted(one.said_at for one in evidence if one.part == "claims")
     return (times[0], times[-1]) if times else (at, at)
+
+
+def _newest(evidence: Iterable[Evidence]) -> tuple[str, str]:
+    """Time and message of the person's latest words."""
+    return max(((one.said_at, one.message_id) for one in evidence if one.part == "claims"), default=("", ""))
 
 
 def _root(one: Evidence) -> str:

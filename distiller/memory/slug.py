@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 SLUG_WORDS = range(2, 6)
 
@@ -67,6 +68,7 @@ def _ascii_words(text: str) -> Iterable[str]:
     return re.findall(r"[a-z0-9]+", plain.replace("'", ""))
 
 
+@lru_cache(maxsize=20_000)
 def _fold(word: str) -> str:
     word = _SYNONYMS.get(word, word)
     if re.search(r"[\d_./@+]", word):

@@ -225,7 +225,7 @@ class Backfill:
         identity = found or FileIdentity(file.device, file.inode, "", 0)
         counts = reader.counts
         cursor = Cursor(
-            file.path, file.agent, reader.session.id, identity, 0, file.size_bytes, now, reader.cursor_byte,
-            counts.malformed, counts.too_long, dict(counts.unknown),
+            self._reading.stored_path(file.path), file.agent, reader.session.id, identity, 0, file.size_bytes, now,
+            reader.cursor_byte, counts.malformed, counts.too_long, dict(counts.unknown),
         )  # fmt: skip
         await self._worker(self._store.mark_backfilled, cursor)

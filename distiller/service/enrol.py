@@ -181,6 +181,12 @@ def cap(rows: tuple[Row, ...], limit_bytes: int) -> tuple[Row, ...]:
     return tuple(kept)
 
 
+def stored_path(path: str, redact: Redact) -> str:
+    """How a file is named in store and log: a path that holds a secret is told apart by a hash instead."""
+    clean = redact(path)
+    return path if clean == path else f"{clean}#{hashlib.sha256(path.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
 def redacted_session(session: Session, redact: Redact) -> Session:
     """A session whose title and folder hold no secret."""
     return msgspec.structs.replace(

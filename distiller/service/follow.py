@@ -100,7 +100,12 @@ class Follower:
         try:
             return await self._follow(path)
         except OSError as error:
-            self._notifier.event("file.unreadable", level="warning", file=path, reason=error.strerror or str(error))
+            self._notifier.event(
+                "file.unreadable",
+                level="warning",
+                file=self._reading.stored_path(path),
+                reason=error.strerror or str(error),
+            )
             self._files.pop(path, None)
             return []
 
@@ -112,7 +117,7 @@ class Follower:
             return []
         followed = self._files.get(path)
         if followed is not None and replaced(followed, file):
-            self._notifier.event("file.rewritten", file=path)
+            self._notifier.event("file.rewritten", file=self._reading.stored_path(path))
             followed = self._begin(file, 0)
         if followed is None:
             followed = await self._open(file)
@@ -125,7 +130,7 @@ class Follower:
         while True:
             data = await self._append(followed)
             if data is None:
-                self._notifier.event("file.rewritten", file=path)
+                self._notifier.event("file.rewritten", file=self._reading.stored_path(path))
                 followed = self._begin(file, 0)
                 continue
             if not data:
@@ -160,7 +165,7 @@ class Follower:
 
     async def _open(self, file: SessionFile) -> Followed | None:
         """Begin to read at the stored cursor if it still fits; None where there is nothing to read."""
-        cursor = await self._worker(self._store.cursor, file.path)
+        cursor = await self._worker(self._store.cursor, self._reading.stored_path(file.path))
         if cursor is None:
             return None if file.modified_at < self._rules.live_from else self._begin(file, 0)
         same = (cursor.identity.device, cursor.identity.inode) == (file.device, file.inode)
@@ -176,7 +181,7 @@ class Follower:
             )
             start = cursor.offset_byte if identity == cursor.identity else 0
         if not start and cursor.offset_byte:
-            self._notifier.event("file.rewritten", file=file.path)
+            self._notifier.event("file.rewritten", file=self._reading.stored_path(file.path))
         followed = self._begin(file, start)
         followed.backlog_to_byte = cursor.backlog_to_byte
         followed.stored_byte = start
@@ -239,7 +244,7 @@ class Follower:
         if identity is None:
             identity = FileIdentity(followed.file.device, followed.file.inode, "", 0)
         return Cursor(
-            path=followed.file.path,
+            path=self._reading.stored_path(followed.file.path),
             agent=followed.file.agent,
             session_id=reader.session.id,
             identity=identity,
@@ -259,7 +264,7 @@ class Follower:
         """A vanished file is normal: agents delete old sessions. What was enrolled stays."""
         self._seen.pop(path, None)
         if self._files.pop(path, None) is not None:
-            self._notifier.event("file.vanished", file=path)
+            self._notifier.event("file.vanished", file=self._reading.stored_path(path))
 
     def _forget_idle(self) -> None:
         limit = timestamps.after(self._reading.now(), seconds=-IDLE_SECONDS)

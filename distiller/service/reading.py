@@ -50,6 +50,10 @@ class Reading:
         """The time as text."""
         return timestamps.to_text(self._clock.now())
 
+    def stored_path(self, path: str) -> str:
+        """How the file at `path` is named in store and log."""
+        return enrol.stored_path(path, self.rules.redact)
+
     async def unknown(self, turns: Sequence[Turn]) -> list[Turn]:
         """Those of `turns` that the ledger lacks or knows with other content."""
         if not turns:
@@ -64,7 +68,7 @@ class Reading:
         prepared = enrol.enrolment(
             turn,
             rules=self.rules,
-            file=self.rules.redact(file),
+            file=self.stored_path(file),
             project_key=project.key,
             ended_at=ended,
             local_date=self._clock.local_date(turn.prompt_at or ended),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from distiller import timestamps
+from distiller.errors import DistillerError
 from distiller.memory import contents, rank
 from distiller.memory.contents import Answered
 from distiller.ports import Clock, Store
@@ -90,7 +92,7 @@ class Recall:
             total=len(self._store.facts(FactQuery(scopes=scopes))) if state == "on" else 0,
             day=self._clock.local_date(now),
         )
-        self._store.record_recall(
+        self._note(
             RecallRecord(
                 id=answer.recall,
                 at=now,
@@ -108,6 +110,11 @@ class Recall:
             )
         )
         return answer
+
+    def _note(self, record: RecallRecord) -> None:
+        """Keep the recall for the person; an answer never fails for want of room to note it."""
+        with contextlib.suppress(DistillerError):
+            self._store.record_recall(record)
 
     def _state(self, project: Project, now: str) -> str:
         if project.reading == "off":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -101,6 +101,7 @@ def status(
     now: str,
     day_from: str,
     path: str,
+    stored_path: Callable[[str], str],
 ) -> dict[str, Any]:
     """All that `status --json` prints (CONTRACTS §7)."""
     totals = store.totals(day_from=day_from)
@@ -120,6 +121,7 @@ def status(
     )
     problems = found_problems(live, halt, totals.oldest_waiting_at if not paused else None, now)
     cursors = store.cursors()
+    read_to = {file.path: cursor for file in files if (cursor := cursors.get(stored_path(file.path))) is not None}
     first_start = store.setting("first_start_at")
     return {
         "version": version,
@@ -136,7 +138,7 @@ def status(
         "skipped": totals.skipped,
         "dead": totals.dead,
         "oldest_waiting_at": totals.oldest_waiting_at,
-        "backlog": backlog(files, cursors, first_start, now),
+        "backlog": backlog(files, read_to, first_start, now),
         "today": {
             "calls": totals.today.calls,
             "input_tokens": totals.today.input_tokens,

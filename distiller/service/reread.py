@@ -39,7 +39,7 @@ async def reread(
             lost.append(row)
             continue
         prepared = await reading.prepare(turn, file=row.file, context=Context(), ended_at=row.ended_at)
-        again = msgspec.structs.replace(prepared, again=True)
+        again = msgspec.structs.replace(prepared, again=True, despite_pause=True)
         done += [one.key for one in await worker(store.enrol, [again], None, at=reading.now())]
     return done, lost
 

@@ -213,10 +213,7 @@ class Daemon:
         self._notifier.event("store.backed_up")
 
     async def _retention(self) -> None:
-        keep = self._app.config.settings.retention
-        done = await self._worker(
-            self._store.expire, at=self._app.now(), bin_days=keep.bin_days, candidate_days=keep.candidate_days
-        )
+        done = await self._worker(self._store.expire, self._app.retention, at=self._app.now())
         await self._worker(self._store.checkpoint)
         self._notifier.event("store.retention", done=done)
 

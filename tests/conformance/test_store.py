@@ -30,6 +30,7 @@ from distiller.vocabulary import (
     Redacted,
     Refusal,
     Reply,
+    Retention,
     Strength,
     TurnQuery,
     TurnState,
@@ -797,11 +798,11 @@ def test_time_empties_the_bin_and_ends_facts_and_candidates(store: Store) -> Non
         at=AT,
     )
 
-    nothing = store.expire(at=after(AT, seconds=day // 2), bin_days=30, candidate_days=90)
-    something = store.expire(at=after(AT, seconds=31 * day), bin_days=30, candidate_days=31)
+    nothing = store.expire(Retention(), at=after(AT, seconds=day // 2))
+    something = store.expire(Retention(candidate_days=31), at=after(AT, seconds=31 * day))
 
-    assert nothing == {"erased": 0, "expired": 0, "candidates": 0}
-    assert something == {"erased": 1, "expired": 2, "candidates": 1}
+    assert set(nothing.values()) == {0}
+    assert (something["erased"], something["expired"], something["candidates"]) == (1, 2, 1)
     assert [one.id for one in store.facts(FactQuery())] == ["f4"]
     assert store.fact("f1") is None
     assert [entry.op for entry in store.history(fact_id="f2")] == [Op.EXPIRE, Op.ADD]
@@ -988,3 +989,22 @@ def test_the_strength_and_kind_of_a_fact_come_back_as_they_were(store: Store) ->
     store.apply(Plan((Operation(Op.ADD, None, whole),)), actor="agent", at=AT)
 
     assert store.fact("f1") == replace(whole, rev=1)
+
+
+def test_old_records_are_dropped_each_after_its_own_days(store: Store) -> None:
+    """Answers, recalls and pass records go when their days are over, not before; the turn itself stays."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store)
+    store.save_answer(lease, Redacted("{}"), prompt=Redacted("p"), reply=Reply("{}", Usage(calls=1), "b"), at=AT)
+    store.commit(settled(TurnState.EMPTY, "nothing-durable"), lease, at=AT)
+    store.record_recall(RecallRecord("r1", AT, "cli", None, None, "p", Redacted("q"), (), "here", 5, (), 0, 1))
+    day = 86400
+
+    early = store.expire(Retention(), at=after(AT, seconds=29 * day))
+    answers = store.expire(Retention(), at=after(AT, seconds=31 * day))
+    rest = store.expire(Retention(), at=after(AT, seconds=366 * day))
+
+    assert set(early.values()) == {0}
+    assert (answers["answers"], answers["passes"]) == (1, 0)
+    assert (rest["answers"], rest["passes"], rest["recalls"]) == (0, 1, 1)
+    assert [row.state for row in store.turn("k1")] == [TurnState.EMPTY]

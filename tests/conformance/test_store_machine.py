@@ -28,6 +28,7 @@ from distiller.vocabulary import (
     Plan,
     Redacted,
     Reply,
+    Retention,
     TurnQuery,
     TurnState,
     Usage,
@@ -213,7 +214,7 @@ class Stores(RuleBasedStateMachine):
     @rule()
     def expire(self) -> None:
         """The night comes."""
-        self.both("expire", at=self.at, bin_days=0, candidate_days=0)
+        self.both("expire", Retention(bin_days=0, candidate_days=0), at=self.at)
 
     @invariant()
     def same_ledger(self) -> None:

@@ -46,6 +46,7 @@ from distiller.vocabulary import (
     RecallRecord,
     Redacted,
     Reply,
+    Retention,
     Session,
     SessionRow,
     Settlement,
@@ -551,10 +552,10 @@ class FakeStore:
         self._propose_withdrawal(state, [fact.id for fact in left], "evidence-erased", at)
         return len(gone)
 
-    def expire(self, *, at: str, bin_days: int, candidate_days: int) -> dict[str, int]:
+    def expire(self, keep: Retention, *, at: str) -> dict[str, int]:
         """Do what time does."""
-        binned_at = after(at, seconds=-bin_days * DAY_SECONDS)
-        seen_at = after(at, seconds=-candidate_days * DAY_SECONDS)
+        binned_at = after(at, seconds=-keep.bin_days * DAY_SECONDS)
+        seen_at = after(at, seconds=-keep.candidate_days * DAY_SECONDS)
         with self._writing() as state:
             binned = [
                 fact.id
@@ -576,7 +577,47 @@ class FakeStore:
             old = [c for c in state.candidates.values() if c.status == "open" and c.last_at <= seen_at]
             for candidate in old:
                 state.candidates[candidate.id] = replace(candidate, status="expired")
-        return {"erased": erased, "expired": len(operations), "candidates": len(old)}
+            dropped = self._drop(state, keep, at)
+        return {"erased": erased, "expired": len(operations), "candidates": len(old), **dropped}
+
+    def _drop(self, state: State, keep: Retention, at: str) -> dict[str, int]:
+        """Old answers, texts, recalls and passes; the fake keeps no run records."""
+
+        def before(days: int) -> str:
+            return after(at, seconds=-days * DAY_SECONDS)
+
+        answered = [
+            attempt
+            for attempt in state.attempts.values()
+            if not attempt.is_open and attempt.answer and attempt.record.started_at <= before(keep.answer_days)
+        ]
+        for attempt in answered:
+            attempt.answer = None
+        texts = [
+            entry
+            for revisions in state.turns.values()
+            for entry in revisions
+            if entry.state is TurnState.DEAD and entry.text and (entry.settled_at or "") <= before(keep.dead_text_days)
+        ]
+        for entry in texts:
+            entry.text = None
+        recalls = [key for key, one in state.recalls.items() if one.at <= before(keep.recall_days)]
+        passes = [
+            key
+            for key, attempt in state.attempts.items()
+            if not attempt.is_open and attempt.record.started_at <= before(keep.pass_days)
+        ]
+        for key in recalls:
+            del state.recalls[key]
+        for key in passes:
+            del state.attempts[key]
+        return {
+            "answers": len(answered),
+            "texts": len(texts),
+            "runs": 0,
+            "recalls": len(recalls),
+            "passes": len(passes),
+        }
 
     def candidates(self, *, status: str = "open") -> list[Candidate]:
         """Candidates, latest first."""
@@ -812,9 +853,10 @@ class Answers:
         return Newest(entry.revision, entry.turn.digest, entry.turn.words_digest, entry.state, entry.reason)
 
     def copied(self, turn: Enrolment) -> bool:
-        """All ids are others'."""
+        """All ids are others', and the words are one of theirs."""
         owners = [self.state.messages.get((turn.session.agent, message_id)) for message_id in turn.message_ids]
-        return all(owner not in (None, turn.key) for owner in owners)
+        same = {entry.turn.words_digest for owner in owners if owner for entry in self.state.turns[owner]}
+        return all(owner not in (None, turn.key) for owner in owners) and turn.words_digest in same
 
     def paused(self, turn: Enrolment) -> bool:
         """Ended inside a pause."""

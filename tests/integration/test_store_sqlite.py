@@ -35,6 +35,7 @@ from distiller.vocabulary import (
     Redacted,
     Refusal,
     Reply,
+    Retention,
     TurnQuery,
     TurnState,
     Usage,
@@ -598,6 +599,6 @@ def test_the_bin_of_a_month_is_really_emptied(store: SqliteStore, tmp_path: Path
         at=AT,
     )
 
-    store.expire(at=after(AT, seconds=31 * 86400), bin_days=30, candidate_days=90)
+    store.expire(Retention(), at=after(AT, seconds=31 * 86400))
 
     assert all(SECRET.encode() not in path.read_bytes() for path in tmp_path.iterdir() if path.is_file())

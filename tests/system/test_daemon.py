@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,7 @@ def test_the_growth_alarm_halts_and_resume_goes_on(tmp_path: Path) -> None:
                 + session.end()
             )
             (program.projects / f"{number}.jsonl").write_bytes(text)
-            program.until(lambda known=number + 1: len(program.turns()) >= known)
+            program.until(partial(has_turns, program, number + 1))
         status = program.json("status")
         program.run("resume")
         program.until(lambda: not program.rows("select 1 from turns where state = 'waiting'"))
@@ -184,3 +185,8 @@ def test_what_is_done_survives_a_vanished_folder(program: Program) -> None:
         second.later(90)
         (program.projects / "b.jsonl").write_bytes(second.turn("We never push to main in this repo."))
         program.until(lambda: len(program.turns()) == 2)
+
+
+def has_turns(program: Program, count: int) -> bool:
+    """Whether the ledger holds `count` turns."""
+    return len(program.turns()) >= count

@@ -70,6 +70,9 @@ COPIED = """
     WHERE NOT EXISTS (
       SELECT 1 FROM turn_messages m WHERE m.agent = :agent AND m.message_id = j.value AND m.turn_key <> :key
     )
+  ) AND EXISTS (
+    SELECT 1 FROM turn_messages m JOIN turns t ON t.key = m.turn_key
+    WHERE m.agent = :agent AND m.message_id IN (SELECT value FROM json_each(:ids)) AND t.words_digest = :words
   )
 """
 END_LEASED_ATTEMPT = """
@@ -164,8 +167,13 @@ class Answers:
         return None if row is None else rows.value_of(row, Newest)
 
     def copied(self, turn: Enrolment) -> bool:
-        """Whether all message ids are entered under other keys."""
-        values = {"ids": rows.to_json(turn.message_ids), "agent": turn.session.agent, "key": turn.key}
+        """Whether all message ids are entered under other keys, one of which has the same words."""
+        values = {
+            "ids": rows.to_json(turn.message_ids),
+            "agent": turn.session.agent,
+            "key": turn.key,
+            "words": turn.words_digest,
+        }
         return bool(self.connection.execute(COPIED, values).fetchone()[0])
 
     def paused(self, turn: Enrolment) -> bool:

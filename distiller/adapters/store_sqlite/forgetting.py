@@ -25,7 +25,7 @@ from distiller.adapters.store_sqlite.facts import FACT, facts_by_id
 from distiller.adapters.store_sqlite.part import Part
 from distiller.errors import StoreBusyError, StoreUnusableError
 from distiller.timestamps import after
-from distiller.vocabulary import Evidence, Fact, FactStatus, Op, Operation, Plan
+from distiller.vocabulary import Evidence, Fact, FactStatus, Op, Operation, Plan, Retention
 
 DAY_SECONDS = 86400
 BACKUP_BUSY_SECONDS = 5
@@ -54,6 +54,23 @@ JSON_COLUMNS = (
 )
 ZLIB_COLUMNS = (("turns", "text"), ("passes", "prompt"), ("passes", "answer"))
 
+DROPPING = (  # what is counted, the setting that says when, and how it is dropped
+    ("candidates", "candidate_days", "UPDATE candidates SET status = 'expired' WHERE status = 'open' AND last_at <= ?"),
+    (
+        "answers",
+        "answer_days",
+        """UPDATE passes SET prompt = NULL, answer = NULL
+           WHERE outcome IS NOT NULL AND started_at <= ? AND (prompt IS NOT NULL OR answer IS NOT NULL)""",
+    ),
+    (
+        "texts",
+        "dead_text_days",
+        "UPDATE turns SET text = NULL WHERE state = 'dead' AND settled_at <= ? AND text IS NOT NULL",
+    ),
+    ("runs", "run_days", "DELETE FROM runs WHERE started_at <= ?"),
+    ("recalls", "recall_days", "DELETE FROM recalls WHERE at <= ?"),
+    ("passes", "pass_days", "DELETE FROM passes WHERE outcome IS NOT NULL AND started_at <= ?"),
+)
 BINNED_BEFORE = "SELECT id FROM facts WHERE status = 'binned' AND forgotten_at <= ? ORDER BY number"
 OVERDUE = f"""
   SELECT {FACT} FROM facts f
@@ -128,21 +145,23 @@ class Forgetting(Part):
             self._compact()
         return count
 
-    def expire(self, *, at: str, bin_days: int, candidate_days: int) -> dict[str, int]:
-        """Empty the bin, expire facts and candidates; counts by what was done."""
-        binned_at = after(at, seconds=-bin_days * DAY_SECONDS)
-        seen_at = after(at, seconds=-candidate_days * DAY_SECONDS)
+    def expire(self, keep: Retention, *, at: str) -> dict[str, int]:
+        """Empty the bin, expire facts and candidates, drop old records; counts by what was done."""
+
+        def before(days: int) -> str:
+            return after(at, seconds=-days * DAY_SECONDS)
+
         with self.database.writing() as connection:
-            binned = [row["id"] for row in connection.execute(BINNED_BEFORE, (binned_at,))]
+            binned = [row["id"] for row in connection.execute(BINNED_BEFORE, (before(keep.bin_days),))]
             erased = self._erase(connection, binned, at=at) if binned else 0
             plan = Plan(tuple(expiry(rows.value_of(row, Fact), at) for row in connection.execute(OVERDUE, {"at": at})))
             carry_out(connection, plan, group=self.new_id(), actor="consolidation", at=at, pass_id=None)
-            candidates = connection.execute(
-                "UPDATE candidates SET status = 'expired' WHERE status = 'open' AND last_at <= ?", (seen_at,)
-            ).rowcount
+            dropped = {
+                name: connection.execute(sql, (before(getattr(keep, days)),)).rowcount for name, days, sql in DROPPING
+            }
         if erased:
             self._compact()
-        return {"erased": erased, "expired": len(plan.operations), "candidates": candidates}
+        return {"erased": erased, "expired": len(plan.operations), **dropped}
 
     def honour_tombstones(self) -> None:
         """Bring a rebuilt or restored database up to what was erased before; called when it is opened."""

@@ -53,6 +53,7 @@ def status(door: Door, as_json: bool) -> int:
         now=now,
         day_from=timestamps.to_text(midnight),
         path=app.database,
+        stored_path=app.stored_path,
     )
     if as_json:
         output.print_json(state)

@@ -364,3 +364,24 @@ def test_f67_the_agent_is_no_part_of_a_facts_identity() -> None:
     made = world.settle(claim("use pnpm", evidence=(other,)))
 
     assert ops(made) == [Op.EVIDENCE]
+
+
+def test_words_that_are_denied_elsewhere_do_not_confirm() -> None:
+    """ "Use npm" stands inside "Never use npm", and yet says the opposite."""
+    world = World(fact("Never use npm"))
+
+    made = world.settle(claim("Use npm"))
+
+    assert ops(made) == [Op.SUPERSEDE]
+
+
+def test_of_two_things_said_at_once_the_same_wins_in_either_order() -> None:
+    """Two sessions in the same instant: which turn is distilled first does not decide."""
+    ends = []
+    for order in ((("Use npm", "a"), ("Use yarn", "b")), (("Use yarn", "b"), ("Use npm", "a"))):
+        world = World()
+        for body, session in order:
+            world.settle(claim(body, said=7, session=session))
+        ends.append(world.active)
+
+    assert ends == [["Use yarn"], ["Use yarn"]]

@@ -159,7 +159,9 @@ def test_an_empty_answer_says_why() -> None:
 )
 def test_a_lie_is_refused_with_its_reason(changes: dict[str, Any], code: str) -> None:
     """Invented quotes, rows, names, secrets and paths never become facts; `why` can tell."""
-    world = waiting(FakeBackend(lambda request: fact(request, **{"slug": "python-package-tool", "quote": RULE} | changes)))
+    world = waiting(
+        FakeBackend(lambda request: fact(request, **{"slug": "python-package-tool", "quote": RULE} | changes))
+    )
 
     (record,) = world.distil()
 

@@ -1,0 +1,136 @@
+"""The real Claude Code writes; the real daemon reads. Offline, against a scripted model (tools of ../shared)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distiller import timestamps
+from tests.fakes.process import Program
+from tests.parts import needs
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+RULE = "From now on use uv in this repo, never pip."
+
+
+class Claude:
+    """Runs the real program; its session files land in the folder that `program` watches."""
+
+    def __init__(self, shared: Path, program: Program) -> None:
+        self._tool = shared / "tools/real_claude.py"
+        self._program = program
+        self._home = program.folder / "claude-home"
+        self._work = program.folder / "shop"
+        (self._home / ".claude").mkdir(parents=True)
+        (self._home / ".claude/projects").symlink_to(program.projects)
+        (self._work / ".git").mkdir(parents=True)
+        (self._work / ".git/config").write_text('[remote "origin"]\n\turl = git@example.com:acme/shop.git\n')
+
+    def says(self, prompt: str, script: list[Any], *more: str) -> str:
+        """One prompt with `-p`; gives the session id."""
+        script_file = self._program.folder / "script.json"
+        script_file.write_text(json.dumps(script))
+        done = subprocess.run(
+            [sys.executable, str(self._tool), "--home", str(self._home), "--cwd", str(self._work),
+             "--script", str(script_file), prompt, "--", *more],
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr + done.stdout
+        return str(json.loads(done.stdout)["session_id"])
+
+
+def text(words: str) -> dict[str, str]:
+    """A text block."""
+    return {"type": "text", "text": words}
+
+
+def bash(command: str) -> dict[str, Any]:
+    """A call of the shell."""
+    return {"type": "tool_use", "name": "Bash", "input": {"command": command, "description": command}}
+
+
+def ask_agent() -> dict[str, Any]:
+    """A call that starts a sub-agent with an order for it."""
+    orders = {"description": "look", "prompt": "Always answer only with JSON and never use tests."}
+    return {"type": "tool_use", "name": "Agent", "input": orders | {"subagent_type": "general-purpose"}}
+
+
+def test_every_turn_of_a_real_session_is_settled_once(shared: Path, tmp_path: Path) -> None:
+    """Parallel calls, --continue, --fork-session and a sub-agent: each turn once, within 5 s, files untouched."""
+    needs("npm")
+    program = Program(tmp_path)
+    claude = Claude(shared, program)
+
+    with program.daemon():
+        first = claude.says(
+            f"Run the three checks. {RULE}",
+            [
+                [text("All at once."), bash("sleep 0.6; echo one"), bash("echo two"), bash("echo three")],
+                [text("Fine.")],
+            ],
+        )
+        program.until(lambda: settled(program) == 1)
+        same = claude.says("Explain the walker module.", [[text("It walks.")]], "--continue")
+        program.until(lambda: settled(program) == 2)
+        fork = claude.says(
+            "We never push to main in this repo.", [[text("Noted.")]], "--resume", first, "--fork-session"
+        )
+        program.until(lambda: settled(program) == 3)
+        claude.says(
+            "Let an agent look at it.", [[text("I ask one."), ask_agent()], [text("Looked.")], [text("It is fine.")]]
+        )
+        program.until(lambda: settled(program) == 4 and not waiting(program))
+        files = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in program.projects.rglob("*.jsonl")}
+        program.run("backfill", "--json")
+
+    assert (same, fork != first) == (first, True)
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in program.projects.rglob("*.jsonl")} == files
+    assert settled(program) == 4
+    rows = program.rows("select ended_at, settled_at, end_sign, state, reason from turns")
+    delays = [
+        timestamps.seconds_between(row["ended_at"], row["settled_at"]) for row in rows if row["reason"] != "subagent"
+    ]
+    assert max(delays) < 5
+    passes = program.rows("select turn_key, count(*) as n from passes group by turn_key")
+    assert {row["n"] for row in passes} == {1}
+    assert sorted(fact["body"] for fact in program.json("facts", "list")) == [
+        RULE,
+        "We never push to main in this repo.",
+    ]
+
+
+def test_a_sub_agents_words_are_counted_and_never_distilled(shared: Path, tmp_path: Path) -> None:
+    """F28, F61: the sub-agent's file is found, tied to its parent and counted; it costs no call and gives no fact."""
+    needs("npm")
+    program = Program(tmp_path)
+    claude = Claude(shared, program)
+
+    with program.daemon():
+        parent = claude.says(
+            "Let an agent look at it.", [[text("I ask one."), ask_agent()], [text("Looked.")], [text("Fine.")]]
+        )
+        program.until(lambda: "skipped(subagent)" in program.turns().values() and not waiting(program))
+        sessions = program.json("sessions", "list")
+
+    (child,) = [session for session in sessions if session["role"] == "subagent"]
+    assert child["parent"] == parent
+    assert program.json("facts", "list") == []
+    assert (
+        program.rows("select 1 from passes where turn_key in (select key from turns where reason = 'subagent')") == []
+    )
+
+
+def settled(program: Program) -> int:
+    """How many turns of the person are settled."""
+    return sum(state != "skipped(subagent)" and not state.startswith("waiting") for state in program.turns().values())
+
+
+def waiting(program: Program) -> bool:
+    """Whether a turn waits."""
+    return any(state.startswith("waiting") for state in program.turns().values())
