@@ -77,7 +77,7 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """What one party said, whole, after repair.
 
     `id` is the id of the API message, or the line's own id for what the person typed; it is what evidence names.
@@ -120,7 +120,7 @@ class SessionRole(StrEnum):
     OWN = "own"  # distiller's own model session: never distilled
 
 
-class Session(msgspec.Struct, frozen=True):
+class Session(msgspec.Struct, frozen=True, gc=False):
     """One agent's conversation, as far as its file told; a later value with the same (agent, id) replaces it."""
 
     agent: str
@@ -135,7 +135,7 @@ class Session(msgspec.Struct, frozen=True):
     last_at: str | None = None
 
 
-class Turn(msgspec.Struct, frozen=True):
+class Turn(msgspec.Struct, frozen=True, gc=False):
     """A person's prompt and all that follows up to the answer's end, repaired, not yet redacted.
 
     `messages` satisfy the pairing rule of the Messages API. `message_ids` are the ids of this turn's own assistant

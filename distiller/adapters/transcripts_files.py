@@ -31,8 +31,9 @@ class FileTranscripts:
 
     def __init__(self, roots: Mapping[str, Sequence[str]], sniff: Sniff, *, ours: Sequence[str] = ()) -> None:
         self._roots = [(os.path.abspath(folder), agent) for agent, folders in roots.items() for folder in folders]
+        self._prefixes = [(os.path.join(root, ""), agent) for root, agent in self._roots]
         self._sniff = sniff
-        self._ours = tuple(os.path.realpath(folder) for folder in ours)
+        self._ours = tuple(os.path.join(os.path.realpath(folder), "") for folder in ours)
         self._agents: dict[tuple[int, int], str] = {}
         self._unreadable: list[tuple[str, str]] = []
 
@@ -115,7 +116,9 @@ class FileTranscripts:
             return None
 
     def _session_file(self, path: str, status: os.stat_result) -> SessionFile | None:
-        if not stat.S_ISREG(status.st_mode) or os.path.basename(path) in NOT_SESSIONS or self._is_ours(path):
+        """None if it is no session; this runs for each file of each sweep, so it is kept to a few microseconds."""
+        name = path.rpartition(os.sep)[2]
+        if not stat.S_ISREG(status.st_mode) or name in NOT_SESSIONS or path.startswith(self._ours):
             return None
         agent = self._agent(path, status)
         if agent is None:
@@ -125,8 +128,8 @@ class FileTranscripts:
 
     def _agent(self, path: str, status: os.stat_result) -> str | None:
         """The agent whose folder this is, else by the file's first bytes, remembered by inode once known."""
-        for root, agent in self._roots:
-            if path.startswith(root + os.sep):
+        for prefix, agent in self._prefixes:
+            if path.startswith(prefix):
                 return agent
         key = (status.st_dev, status.st_ino)
         if key not in self._agents and status.st_size:
@@ -135,9 +138,6 @@ class FileTranscripts:
                 return None
             self._agents[key] = found
         return self._agents.get(key)
-
-    def _is_ours(self, path: str) -> bool:
-        return any(path == ours or path.startswith(ours + os.sep) for ours in self._ours)
 
 
 def short_hash(data: bytes) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 from watchfiles import Change, awatch
 
 REARM_SECONDS = 2.0
-STEP_MS = 20
-DEBOUNCE_MS = 200
+STEP_MS = 50  # the watching thread wakes this often, work or not: 20 ms would cost 0.25 % of a core for ever
+DEBOUNCE_MS = 100  # no session waits longer for others that never fall silent
 LIMIT_WAIT_MS = 60_000
 POLL_MS = 2000
 

@@ -367,7 +367,7 @@ def test_f67_the_agent_is_no_part_of_a_facts_identity() -> None:
 
 
 def test_words_that_are_denied_elsewhere_do_not_confirm() -> None:
-    """ "Use npm" stands inside "Never use npm", and yet says the opposite."""
+    """A sentence may stand inside another ("Never use npm") and yet say the opposite."""
     world = World(fact("Never use npm"))
 
     made = world.settle(claim("Use npm"))
