@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from distiller.adapters.notifier_structlog import LINE_BYTES, LogNotifier, RotatingFile
+from distiller.surfaces.cli import output
 from distiller.surfaces.cli.logview import Filter, Log, readable
 
 EVERYTHING = Filter(None, None, None, None)
@@ -160,6 +161,8 @@ def test_filters_choose_lines(tmp_path: Path, wanted: Filter, shown: list[str]) 
     assert found == shown
 
 
-def test_a_line_that_is_not_json_is_shown_and_harmless() -> None:
+def test_a_line_that_is_not_json_is_shown_and_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     """Foreign lines are marked, never dropped; escape sequences do not reach the terminal."""
-    assert readable(b"\x1b[2Jboom") == "? \\x1b[2Jboom"
+    output.say(*readable(b"\x1b[2Jboom"))
+
+    assert capsys.readouterr().out == "? \\x1b[2Jboom\n"

@@ -131,4 +131,6 @@ def main() -> None:
 
 def tell(text: str) -> None:
     """One line on stderr."""
-    click.echo(f"distiller: {' '.join(text.split())}", err=True)
+    from distiller.surfaces.cli import output
+
+    output.say(f"distiller: {' '.join(text.split())}", err=True)

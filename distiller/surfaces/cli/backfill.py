@@ -70,7 +70,7 @@ def backfill(door: Door, /, paths: tuple[str, ...], preview: bool, as_json: bool
         else:
             show(report, store)
     if interrupted:
-        click.echo("Stopped; what was settled stays, the same command goes on.", err=True)
+        output.say("Stopped; what was settled stays, the same command goes on.", err=True)
     return 3 if report.errors or report.stopped else 0
 
 
@@ -122,7 +122,7 @@ class progress_bar:  # noqa: N801 -- used as a context manager
 def show(report: Report, store: Store) -> None:
     """What came of it, for eyes."""
     would = "would be " if report.preview else ""
-    click.echo(
+    output.say(
         f"{output.plural(report.files, 'file')}, {output.plural(report.sessions, 'session')}, "
         f"{output.plural(report.turns, 'turn')} ({output.size(report.bytes)} in {report.seconds:.1f} s)"
     )
@@ -137,16 +137,16 @@ def show(report: Report, store: Store) -> None:
         (report.dead, "dead: `distiller retry` tries them again"),
     ):
         if count:
-            click.echo(f"  {count:>6,} {words}")
-    click.echo(
+            output.say(f"  {count:>6,} {words}")
+    output.say(
         f"{output.plural(report.facts_added, 'fact')} {would}added, {report.facts_updated} {would}updated, "
         f"{output.plural(report.candidates, 'candidate')}, cost ${report.cost_usd:.2f}"
     )
     if report.preview:
         for fact in store.facts(FactQuery(limit=50)):
-            click.echo(f"  {fact.name}: {output.one_line(fact.summary, output.width() - len(fact.name) - 5)}")
-        click.echo("Nothing was stored or sent. Without --preview it is.")
+            output.say(f"  {fact.name}: {output.one_line(fact.summary, output.width() - len(fact.name) - 5)}")
+        output.say("Nothing was stored or sent. Without --preview it is.")
     for error in report.errors[:20]:
-        click.echo(f"  ! {output.clean(error.file)}: {output.clean(error.reason)}")
+        output.say(f"  ! {error.file}: {error.reason}")
     if report.stopped:
-        click.echo(f"Stopped: {report.stopped}.")
+        output.say(f"Stopped: {report.stopped}.")

@@ -46,10 +46,10 @@ def play_all(folder: str) -> None:
     """The whole demonstration inside `folder`."""
     app, environment = stage(folder)
     lines = (files("distiller") / "data" / "demo" / "session.jsonl").read_text("utf-8").splitlines()
-    click.echo(
+    output.say(
         f"A made-up session of {sum('promptSource' in line for line in lines)} turns is played as an agent writes it;"
     )
-    click.echo(f"the real daemon watches the folder.   ({output.clean(folder)}, removed at the end)\n")
+    output.say(f"the real daemon watches the folder.   ({folder}, removed at the end)\n")
     with daemon(app, environment):
         session = os.path.join(folder, "agent", "projects", "-shop", "5e551011-0000-4000-8000-000000000001.jsonl")
         shown: set[str] = set()
@@ -67,7 +67,7 @@ def play_all(folder: str) -> None:
         if len(shown) < turns:
             raise DistillerError(f"only {len(shown)} of {turns} turns were settled in {SETTLE_SECONDS} s; see the log.")
         show_facts(app)
-    click.echo(
+    output.say(
         "\nNext: `distiller backfill --preview` shows what your own last sessions hold; it stores and sends nothing."
     )
 
@@ -123,31 +123,31 @@ def show_settled(app: App, shown: set[str]) -> None:
     rows = [row for row in app.store.turns(TurnQuery()) if row.id not in shown and row.state is not TurnState.WAITING]
     for row in sorted(rows, key=lambda row: row.start_byte):
         shown.add(row.id)
-        click.echo(f"  {output.one_line(row.prompt, 58):<58}  {outcome(row)}")
+        output.say(f"  {output.one_line(row.prompt, 58):<58}  ", outcome(row))
 
 
-def outcome(row: TurnRow) -> str:
+def outcome(row: TurnRow) -> output.Styled:
     """How a turn ended, for eyes."""
     if row.state is TurnState.KEPT:
         return output.style("kept", fg="green", bold=True)
-    return f"{row.state.value} ({row.reason})"
+    return output.style(f"{row.state.value} ({row.reason})")
 
 
 def show_facts(app: App) -> None:
     """The facts with their quotes, why the rest gave none, and a recall."""
-    click.echo("\nWhat is worth keeping, each with your words:\n")
+    output.say("\nWhat is worth keeping, each with your words:\n")
     found = app.store.facts(FactQuery())
     evidence = app.store.evidence([fact.id for fact in found])
     for fact in found:
-        click.echo(f"  {output.style(fact.name, bold=True)}: {output.clean(fact.body)}")
+        output.say("  ", output.style(fact.name, bold=True), f": {fact.body}")
         for one in evidence.get(fact.id, [])[:1]:
-            click.echo(
+            output.say(
                 output.style(f'      you, {output.local(one.said_at)}: "{output.one_line(one.quote, 100)}"', dim=True)
             )
-    click.echo("\nWhy the other turns gave nothing:\n")
+    output.say("\nWhy the other turns gave nothing:\n")
     reasons = {(row.state, row.reason): row for row in app.store.turns(TurnQuery()) if row.state is not TurnState.KEPT}
     for row in reasons.values():
-        click.echo(f"  {row.state.value} ({row.reason}): {report.explain(row)}")
+        output.say(f"  {row.state.value} ({row.reason}): {report.explain(row)}")
     show_recall(app)
 
 
@@ -159,6 +159,6 @@ def show_recall(app: App) -> None:
 
     asked = recall.Recall(store=app.store, clock=app.clock, redact=app.redact, new_id=lambda: str(uuid4()))
     project = next(project for project in app.store.projects() if project.name == "shop")
-    click.echo(f'\nWhat an agent is told tomorrow when it asks "{QUESTION}":\n')
+    output.say(f'\nWhat an agent is told tomorrow when it asks "{QUESTION}":\n')
     for line in recall.as_text(asked.answer(QUESTION, project=project)).splitlines():
-        click.echo(f"  {line}")
+        output.say(f"  {line}")

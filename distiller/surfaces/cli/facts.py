@@ -85,7 +85,7 @@ def as_json(app: App, found: Sequence[Fact]) -> list[dict[str, Any]]:
 def show_rows(rows: Sequence[dict[str, Any]]) -> None:
     """Facts as a table."""
     if not rows:
-        click.echo("No facts.")
+        output.say("No facts.")
         return
     output.table(
         [
@@ -159,25 +159,25 @@ def show(door: Door, name: str, wants_json: bool) -> None:
         return
     where = row["project"] or ("everywhere" if row["scope"] == "user" else row["project_key"])
     flags = ", ".join([fact.kind.value, where, fact.strength.value, *(["pinned"] if fact.pinned else [])])
-    click.echo(f"{output.style(fact.name, bold=True)} ({flags}) {fact.id[:8]}")
+    output.say(output.style(fact.name, bold=True), f" ({flags}) {fact.id[:8]}")
     if fact.status is not FactStatus.ACTIVE:
-        click.echo(f"  {output.style(fact.status.value, fg='yellow')} since {output.local(fact.updated_at)}")
-    click.echo(f"  {output.clean(fact.body)}")
+        output.say("  ", output.style(fact.status.value, fg="yellow"), f" since {output.local(fact.updated_at)}")
+    output.say(f"  {fact.body}")
     if fact.valid_until:
-        click.echo(f"  valid until {fact.valid_until[:10]}")
+        output.say(f"  valid until {fact.valid_until[:10]}")
     for one in evidence:
         source = f"{one.agent} session {one.session_id[:8]}" if one.turn_key else "typed on the command line"
         who = "you" if one.role == "person" else one.role
-        click.echo(f'  {who}: "{output.one_line(one.quote, 300)}"')
-        click.echo(output.style(f"       {output.local(one.said_at)}, {source}, {one.part}", dim=True))
+        output.say(f'  {who}: "{output.one_line(one.quote, 300)}"')
+        output.say(output.style(f"       {output.local(one.said_at)}, {source}, {one.part}", dim=True))
     for entry in history:
         if entry.op in CHANGING and entry.before and entry.after and entry.before.body != entry.after.body:
             before = output.one_line(entry.before.body, 200)
-            click.echo(f"  {output.local(entry.at)} {entry.op.value} by {entry.actor}; before: {before}")
+            output.say(f"  {output.local(entry.at)} {entry.op.value} by {entry.actor}; before: {before}")
     if fact.related:
-        click.echo(f"  related: {', '.join(fact.related)}")
+        output.say(f"  related: {', '.join(fact.related)}")
     if row["recalls"]:
-        click.echo(f"  recalled {output.plural(row['recalls'], 'time')}, last {output.local(row['last_recalled_at'])}")
+        output.say(f"  recalled {output.plural(row['recalls'], 'time')}, last {output.local(row['last_recalled_at'])}")
 
 
 @facts.command()
@@ -201,7 +201,7 @@ def add_fact(app: App, text: str, *, name: str | None, kind: str, everywhere: bo
         project = app.store.save_project(project, at=now)
     clean = app.rules.redact(text)
     if clean != text:
-        click.echo("distiller: something that looks like a secret was left out.", err=True)
+        output.say("distiller: something that looks like a secret was left out.", err=True)
     evidence = curate.said(
         clean, at=now, local_date=app.clock.local_date(now), project_key=project.key, message_id=f"typed:{uuid4()}"
     )
@@ -298,7 +298,7 @@ def forget(
     app = door.app
     found = named_or_all(app, names, project=project, session=session, since=since, erase=erase)
     if not found:
-        click.echo("No facts; nothing was changed.")
+        output.say("No facts; nothing was changed.")
         return
     if not yes and (erase or len(found) > ASK_ABOVE):
         confirm(found, erase=erase)
@@ -319,9 +319,9 @@ def erase_facts(app: App, found: Sequence[Fact], *, wants_json: bool) -> None:
         copies = [{"file": file, "where": "session file of the agent"} for file in files]
         output.print_json({"group": None, "operations": operations, "copies": copies})
         return
-    click.echo(f"Erased {output.plural(count, 'fact')} from store, indexes, write-ahead log and backups.")
+    output.say(f"Erased {output.plural(count, 'fact')} from store, indexes, write-ahead log and backups.")
     for file in files:
-        click.echo(f"  still said in {output.clean(file)}: the agent's own file, which distiller never changes")
+        output.say(f"  still said in {file}: the agent's own file, which distiller never changes")
 
 
 def named_or_all(
@@ -355,9 +355,9 @@ def confirm(found: Sequence[Fact], *, erase: bool) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{what}? Say --yes; nothing was changed.")
     for fact in found[:20]:
-        click.echo(f"  {fact.name}: {output.one_line(fact.summary, 90)}")
+        output.say(f"  {fact.name}: {output.one_line(fact.summary, 90)}")
     if len(found) > 20:  # noqa: PLR2004 -- a screen
-        click.echo(f"  and {len(found) - 20} more")
+        output.say(f"  and {len(found) - 20} more")
     click.confirm(f"{what}?", abort=True)
 
 
@@ -409,9 +409,9 @@ def tell_applied(applied: Applied, *, wants_json: bool, hint: str = "") -> None:
         output.print_json({"group": applied.group or None, "operations": operations})
         return
     if not applied.operations:
-        click.echo("Nothing to change.")
+        output.say("Nothing to change.")
         return
     for one in applied.operations:
         where = "everywhere" if one.after.scope == "user" else one.after.scope.removeprefix("project:")
-        click.echo(f"{one.op.value}: {one.after.name} ({where}): {output.one_line(one.after.summary, 120)}")
-    click.echo(hint or f"Take it back with `distiller facts undo {applied.group[:8]}`.")
+        output.say(f"{one.op.value}: {one.after.name} ({where}): {output.one_line(one.after.summary, 120)}")
+    output.say(hint or f"Take it back with `distiller facts undo {applied.group[:8]}`.")

@@ -165,7 +165,7 @@ def inode_of(path: str) -> int:
 
 def shower(*, raw: bool) -> Callable[[bytes], None]:
     """What prints a line: byte for byte, or readable."""
-    return click.echo if raw else (lambda line: click.echo(readable(line)))
+    return click.echo if raw else (lambda line: output.say(*readable(line)))
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
@@ -177,17 +177,17 @@ def decode(line: bytes) -> dict[str, Any] | None:
     return fields if isinstance(fields, dict) else None
 
 
-def readable(line: bytes) -> str:
+def readable(line: bytes) -> tuple[output.Styled, str]:
     """A line for eyes: local time, event, then what says something."""
     fields = decode(line)
     if fields is None:
-        return output.style("? ", fg="yellow") + output.clean(line.decode("utf-8", "replace"))
+        return output.style("? ", fg="yellow"), line.decode("utf-8", "replace")
     level = str(fields.get("level", ""))
     said = [
         f"{key}={told(value)}" for key, value in fields.items() if key not in HEAD and value not in (None, "", {}, 0)
     ]
     head = f"{output.local(fields.get('time'))[5:]} {level:<7} {fields.get('event', ''):<16}"
-    return output.style(head, fg=COLOURS.get(level)) + " " + output.clean(" ".join(said))
+    return output.style(head, fg=COLOURS.get(level)), " " + " ".join(said)
 
 
 def told(value: Any) -> str:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import click
 
+from distiller.surfaces.cli import output
 from distiller.surfaces.cli.here import named_project, project_here
 
 if TYPE_CHECKING:
@@ -29,11 +30,9 @@ def recall(door: Door, query: tuple[str, ...], k: int, project: str | None, all_
     here = named_project(app, project) if project else project_here(app)
     answer = asked.answer(" ".join(query), project=here, k=k, everywhere=all_projects)
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.encode(use_case.as_json(answer)))
+        output.print_json(use_case.as_json(answer))
         return
-    click.echo(use_case.as_text(answer))
+    output.say(use_case.as_text(answer))
 
 
 @click.command()

@@ -26,7 +26,7 @@ def run(door: Door, once: bool) -> int:
     from distiller.surfaces import daemon
 
     if not once and sys.stderr.isatty():
-        click.echo(
+        output.say(
             f"distiller reads {', '.join(door.app.roots) or 'nothing'}; Ctrl-C ends it, nothing is lost.", err=True
         )
     return daemon.run(door.app, once=once)
@@ -69,37 +69,37 @@ def show_status(state: dict[str, Any]) -> None:
     since = f" since {output.local(state['since'])}" if state["since"] else ""
     until = f" until {output.local(state['until'])}" if state["until"] else ""
     pid = f", pid {state['daemon']['pid']}" if state["state"] != "stopped" and state["daemon"]["pid"] else ""
-    click.echo(f"distiller {state['version']}: {mark}{since}{until}{pid} (backend {state['backend']['name']})")
+    output.say(f"distiller {state['version']}: ", mark, f"{since}{until}{pid} (backend {state['backend']['name']})")
     for problem in state["problems"]:
-        click.echo(f"  {output.style('!', fg='red')} {output.clean(problem.text)} Fix: {problem.fix}")
+        output.say("  ", output.style("!", fg="red"), f" {problem.text} Fix: {problem.fix}")
     turns = state["turns"]
-    click.echo(f"turns    {counted(turns)}")
+    output.say(f"turns    {counted(turns)}")
     for name in ("waiting", "skipped", "dead"):
         if state[name]:
-            click.echo(f"  {name:<7}{counted(state[name])}")
+            output.say(f"  {name:<7}{counted(state[name])}")
     if state["oldest_waiting_at"]:
-        click.echo(f"  oldest waiting since {output.local(state['oldest_waiting_at'])}")
-    click.echo(f"facts    {counted(state['facts']) or 'none yet'}; {output.plural(state['candidates'], 'candidate')}")
+        output.say(f"  oldest waiting since {output.local(state['oldest_waiting_at'])}")
+    output.say(f"facts    {counted(state['facts']) or 'none yet'}; {output.plural(state['candidates'], 'candidate')}")
     today = state["today"]
-    click.echo(f"today    {output.plural(today['calls'], 'model call')}, ${today['cost_usd'] or 0:.2f}")
+    output.say(f"today    {output.plural(today['calls'], 'model call')}, ${today['cost_usd'] or 0:.2f}")
     backlog = state["backlog"]
     if backlog.sessions:
-        click.echo(
+        output.say(
             f"backlog  {output.plural(backlog.sessions, 'old session')}, {output.size(backlog.bytes)}, oldest "
             f"{output.local(backlog.oldest_at)}: `distiller backfill --preview`"
         )
     if backlog.expiring:
-        click.echo(f"  {output.plural(backlog.expiring, 'session')} will soon be deleted by their agent: backfill now")
+        output.say(f"  {output.plural(backlog.expiring, 'session')} will soon be deleted by their agent: backfill now")
     for agent in state["agents"]:
-        click.echo(
+        output.say(
             f"reads    {agent.agent}: {output.plural(agent.sessions, 'session')} in {', '.join(agent.roots) or '-'}"
         )
     lines = state["lines"]
     odd = {key: lines[key] for key in ("malformed", "too_long") if lines[key]} | lines["unknown"]
     if odd:
-        click.echo(f"lines    passed over: {counted(odd)}")
+        output.say(f"lines    passed over: {counted(odd)}")
     if state["last_error"]:
-        click.echo(f"error    {output.local(state['last_error']['at'])} {output.clean(state['last_error']['text'])}")
+        output.say(f"error    {output.local(state['last_error']['at'])} {state['last_error']['text']}")
 
 
 def counted(counts: dict[str, int]) -> str:
@@ -133,7 +133,7 @@ def logs(
     raw = as_json or not sys.stdout.isatty()
     show = logview.shower(raw=raw)
     if not os.path.exists(app.log_file):
-        click.echo(f"No log yet; it will be at {app.log_file}", err=True)
+        output.say(f"No log yet; it will be at {app.log_file}", err=True)
     last = count if count is not None else 20 if follow else 200
     with logview.Log(app.log_file) as log:
         for line in log.last(last, wanted):

@@ -37,7 +37,7 @@ def list_(door: Door, agent: str | None, project: str | None, limit: int, as_jso
         output.print_json(rows)
         return
     if not rows:
-        click.echo("No sessions were read yet.")
+        output.say("No sessions were read yet.")
         return
     output.table(
         [
@@ -76,13 +76,11 @@ def show(door: Door, session: str, as_json: bool) -> None:
     if as_json:
         output.print_json(row)
         return
-    title = f" {output.clean(row['title'])}" if row["title"] else ""
-    click.echo(f"{output.style(row['id'], bold=True)} ({row['agent']}, {row['role']}){title}")
-    click.echo(
-        f"  {output.clean(row['cwd'] or '-')}, {output.local(row['started_at'])} to {output.local(row['last_at'])}"
-    )
+    title = f" {row['title']}" if row["title"] else ""
+    output.say(output.style(row["id"], bold=True), f" ({row['agent']}, {row['role']}){title}")
+    output.say(f"  {row['cwd'] or '-'}, {output.local(row['started_at'])} to {output.local(row['last_at'])}")
     if row["file"]:
-        click.echo(f"  {output.clean(row['file'])}")
+        output.say(f"  {row['file']}")
     if row["items"]:
         output.table(
             [
@@ -149,7 +147,7 @@ def projects(ctx: click.Context, as_json: bool) -> None:
         output.print_json(rows)
         return
     if not rows:
-        click.echo("No projects yet.")
+        output.say("No projects yet.")
         return
     output.table(
         [
@@ -189,7 +187,7 @@ def alias(door: Door, name: str, of: str) -> None:
     if one.key == other.key:
         raise click.UsageError("That is one project already.")
     moved = app.store.alias_project(one.key, other.key, at=app.now())
-    click.echo(f"{one.name} is {other.name} from now on; {output.plural(moved, 'fact')} moved.")
+    output.say(f"{one.name} is {other.name} from now on; {output.plural(moved, 'fact')} moved.")
 
 
 @projects.command()
@@ -205,4 +203,4 @@ def read(door: Door, name: str, reading: str) -> None:
     app.store.save_project(msgspec.structs.replace(project, reading=reading), at=app.now())
     if reading == "on":
         app.store.hold(None, from_reasons=("project",), at=app.now())
-    click.echo(f"Reading is {reading} for {project.name}.")
+    output.say(f"Reading is {reading} for {project.name}.")

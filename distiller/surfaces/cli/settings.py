@@ -29,7 +29,7 @@ def show(door: Door, as_json: bool) -> None:
         keys = ("key", "value", "default", "unit", "source")
         output.print_json([{key: getattr(row, key) for key in keys} for row in rows])
         return
-    click.echo(f"# {door.app.config.file}")
+    output.say(f"# {door.app.config.file}")
     output.table(
         [
             (row.key, written(row.value) + (f" {row.unit}" if row.unit else ""), row.source, row.description)
@@ -44,7 +44,7 @@ def show(door: Door, as_json: bool) -> None:
 @click.pass_obj
 def get(door: Door, key: str) -> None:
     """Print one setting's value."""
-    click.echo(written(known(door, key).value))
+    output.say(written(known(door, key).value))
 
 
 @config.command(name="set")
@@ -73,7 +73,7 @@ def set_(door: Door, key: str, value: str) -> None:
     temporary.write_text(text, "utf-8")
     temporary.chmod(0o600)
     temporary.replace(path)
-    click.echo(
+    output.say(
         f"{key} = {written(settings.read_value(value))} (in {path}). A running service takes it at its next start."
     )
 
@@ -107,10 +107,10 @@ def reference() -> None:
     """Print docs/settings.md, which is made from the settings themselves."""
     from distiller.config import describe
 
-    click.echo(REFERENCE_HEAD)
-    click.echo("| key | default | unit | meaning |\n| --- | --- | --- | --- |")
+    output.say(REFERENCE_HEAD)
+    output.say("| key | default | unit | meaning |\n| --- | --- | --- | --- |")
     for row in describe():
-        click.echo(f"| `{row.key}` | `{written(row.default)}` | {row.unit or ''} | {row.description} |")
+        output.say(f"| `{row.key}` | `{written(row.default)}` | {row.unit or ''} | {row.description} |")
 
 
 REFERENCE_HEAD = """# Settings

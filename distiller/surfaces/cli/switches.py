@@ -60,7 +60,7 @@ def pause(door: Door, here: bool, project: str | None, session: str | None, span
         door.app.store.save_project(project_here(door.app), at=now)
     door.app.store.pause(Pause(str(uuid4()), level, aim, now, end))
     until = f" until {output.local(end)}" if end else ""
-    click.echo(f"Memory is off for {words}{until}. `distiller resume` switches it on again.")
+    output.say(f"Memory is off for {words}{until}. `distiller resume` switches it on again.")
 
 
 @click.command()
@@ -76,8 +76,8 @@ def resume(door: Door, here: bool, project: str | None, session: str | None) -> 
         store.set_setting("halt", None, at=now)
         store.hold(None, from_reasons=("halted",), at=now)
     if ended or halted:
-        click.echo(f"Memory is on for {words}." + (" The halt is over; waiting turns are read now." if halted else ""))
+        output.say(f"Memory is on for {words}." + (" The halt is over; waiting turns are read now." if halted else ""))
         return
     others = [one for one in store.pauses(at=now) if (one.level, one.target) != (level, aim)]
     hint = f" Still off: {', '.join(f'{one.level} {one.target}'.strip() for one in others)}." if others else ""
-    click.echo(f"Nothing was off for {words}.{hint}")
+    output.say(f"Nothing was off for {words}.{hint}")

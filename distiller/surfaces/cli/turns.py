@@ -62,23 +62,23 @@ def turns_of_fact(app: App, name: str) -> list[TurnRow]:
 def show_turn(row: TurnRow, passes: list[PassRecord], project: str | None) -> None:
     """One turn for eyes."""
     state = f"{row.state.value} ({row.reason})" if row.reason else row.state.value
-    click.echo(f"{output.style(row.id, bold=True)} {state}: {report.explain(row)}")
+    output.say(output.style(row.id, bold=True), f" {state}: {report.explain(row)}")
     if row.prompt:
-        click.echo(f'  "{output.one_line(row.prompt, 90)}"')
+        output.say(f'  "{output.one_line(row.prompt, 90)}"')
     revision = f", revision {row.revision}" if row.revision > 1 else ""
-    click.echo(
+    output.say(
         f"  {output.local(row.prompt_at)} to {output.local(row.ended_at)}, ended by {row.end_sign.value}{revision}"
     )
-    click.echo(f"  {row.agent} session {row.session_id[:8]}, project {project or row.project_key}")
-    click.echo(f"  {output.clean(row.file)}, bytes {row.start_byte}-{row.end_byte}")
+    output.say(f"  {row.agent} session {row.session_id[:8]}, project {project or row.project_key}")
+    output.say(f"  {row.file}, bytes {row.start_byte}-{row.end_byte}")
     if row.retry_at:
-        click.echo(f"  tried again at {output.local(row.retry_at)}")
+        output.say(f"  tried again at {output.local(row.retry_at)}")
     for one in passes:
         counts = ", ".join(f"{count} {op}" for op, count in one.operations.items()) or "no change"
         names = f" ({', '.join(one.fact_names)})" if one.fact_names else ""
-        click.echo(f"  pass {one.attempt} by {one.backend}, {one.usage.took_ms} ms: {counts}{names}")
+        output.say(f"  pass {one.attempt} by {one.backend}, {one.usage.took_ms} ms: {counts}{names}")
         for refusal in one.refusals:
-            click.echo(
+            output.say(
                 f"    refused {refusal.slug or 'a claim'}: {refusal.code} {output.one_line(refusal.detail, 100)}"
             )
 
@@ -107,7 +107,7 @@ def retry(door: Door, turn: str | None, paused: bool, as_json: bool) -> None:
     if as_json:
         output.print_json({"group": None, "operations": [{"op": "retry", "turn": key} for key in done]})
         return
-    click.echo(f"{output.plural(len(done), 'turn')} will be distilled again." if done else "Nothing to try again.")
+    output.say(f"{output.plural(len(done), 'turn')} will be distilled again." if done else "Nothing to try again.")
 
 
 def read_paused(app: App, keys: set[str] | None) -> list[str]:
@@ -129,5 +129,5 @@ def read_paused(app: App, keys: set[str] | None) -> list[str]:
         )
     )
     for row in lost:
-        click.echo(f"distiller: {row.id}: its session file is gone, so it cannot be read any more.", err=True)
+        output.say(f"distiller: {row.id}: its session file is gone, so it cannot be read any more.", err=True)
     return done
