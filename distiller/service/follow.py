@@ -165,9 +165,11 @@ class Follower:
 
     async def _open(self, file: SessionFile) -> Followed | None:
         """Begin to read at the stored cursor if it still fits; None where there is nothing to read."""
+        if file.modified_at < self._rules.live_from:
+            return None  # all backlog, though a backfill may have left a cursor at its beginning
         cursor = await self._worker(self._store.cursor, self._reading.stored_path(file.path))
         if cursor is None:
-            return None if file.modified_at < self._rules.live_from else self._begin(file, 0)
+            return self._begin(file, 0)
         same = (cursor.identity.device, cursor.identity.inode) == (file.device, file.inode)
         if same and cursor.offset_byte == file.size_bytes:
             return None
