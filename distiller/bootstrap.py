@@ -160,12 +160,12 @@ class App:
 
         return LogNotifier(os.devnull, version=self.version, level="error")
 
-    def notifier(self, *, stderr: str = "no") -> LogNotifier:
-        """The log."""
+    def notifier(self, *, tell: Callable[[Mapping[str, Any], bytes], None] | None = None) -> LogNotifier:
+        """The log; `tell` is handed each line too."""
         from distiller.adapters.notifier_structlog import LogNotifier
 
         self.make_home()
-        return LogNotifier(self.log_file, version=self.version, level=self.config.settings.logs.level, stderr=stderr)
+        return LogNotifier(self.log_file, version=self.version, level=self.config.settings.logs.level, tell=tell)
 
     def worker(self) -> ThreadWorker:
         """The daemon's store thread."""
@@ -197,6 +197,12 @@ class App:
         from distiller.adapters.state_files import is_locked, read_state
 
         return {**read_state(self.state_file), "running": is_locked(self.lock_file)}
+
+    def forward_library_logs(self, notifier: LogNotifier) -> None:
+        """Let warnings of libraries (a job that raised, say) reach our log."""
+        from distiller.adapters.notifier_structlog import forward_library_logs
+
+        forward_library_logs(notifier)
 
     def timer(self) -> Timer:
         """The daemon's schedule."""

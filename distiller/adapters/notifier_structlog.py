@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
@@ -22,7 +21,8 @@ FILE_BYTES = 3_000_000
 FILES = 5
 LINE_BYTES = 16 * 1024
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-JOURNAL_PRIORITY = {"debug": "<7>", "info": "<6>", "warning": "<4>", "error": "<3>"}
+
+Tell = Callable[[Mapping[str, Any], bytes], None]
 
 
 class RotatingFile:
@@ -87,30 +87,28 @@ class RotatingFile:
 
 
 class Sink:
-    """Where finished lines go: the file always, stderr as `stderr` says (`no`, `text`, `journal`)."""
+    """Where finished lines go: to the file, and to `tell` as fields and as the line that was written."""
 
-    def __init__(self, file: RotatingFile, stderr: str) -> None:
+    def __init__(self, file: RotatingFile, tell: Tell | None) -> None:
         self._file = file
-        self._stderr = stderr
+        self._tell = tell
 
-    def write(self, line: dict[str, Any]) -> None:
+    def write(self, fields: dict[str, Any]) -> None:
         """Write one line."""
-        text = encode(line)
-        self._file.write(text)
-        if self._stderr == "journal":
-            sys.stderr.write(JOURNAL_PRIORITY[line["level"]] + text.decode("ascii"))
-        elif self._stderr == "text":
-            sys.stderr.write(readable(line) + "\n")
+        line = encode(fields)
+        self._file.write(line)
+        if self._tell is not None:
+            self._tell(fields, line)
 
     debug = info = warning = error = write
 
 
 class LogNotifier:
-    """Turns what happened into log lines; `stderr` as in `Sink`."""
+    """Turns what happened into log lines; `tell` as in `Sink`."""
 
-    def __init__(self, path: str, *, version: str, level: str = "info", stderr: str = "no") -> None:
+    def __init__(self, path: str, *, version: str, level: str = "info", tell: Tell | None = None) -> None:
         self._file = RotatingFile(path)
-        self._sink = Sink(self._file, stderr)
+        self._sink = Sink(self._file, tell)
         self._stamp = stamp(version)
         self.set_level(level)
 
@@ -195,18 +193,7 @@ def escaped(character: str) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-def readable(line: Mapping[str, Any]) -> str:
-    """A line for eyes: local time, event, then what differs from the ordinary."""
-    shown = {
-        key: value
-        for key, value in line.items()
-        if key not in ("time", "level", "event", "version", "pid") and value not in (None, {}, 0, "")
-    }
-    rest = " ".join(f"{key}={value}" for key, value in shown.items())
-    return f"{line['time'][11:19]} {line['level']:<7} {line['event']:<18} {rest}"
-
-
-def quiet_libraries(notifier: LogNotifier) -> None:
+def forward_library_logs(notifier: LogNotifier) -> None:
     """Send what libraries log (warnings and worse) through `notifier`, without their texts' line breaks."""
 
     class Forward(logging.Handler):

@@ -16,8 +16,8 @@ from typing import Any
 from watchfiles import Change, awatch
 
 REARM_SECONDS = 2.0
-STEP_MS = 50  # the watching thread wakes this often, work or not: 20 ms would cost 0.25 % of a core for ever
-DEBOUNCE_MS = 100  # no session waits longer for others that never fall silent
+STEP_MS = 75  # the watching thread wakes this often, work or not: 20 ms would cost 0.25 % of a core for ever
+DEBOUNCE_MS = 50  # less than a step, so what never falls silent is told at the second wake
 LIMIT_WAIT_MS = 60_000
 POLL_MS = 2000
 

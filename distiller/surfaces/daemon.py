@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distiller import timestamps
 from distiller.errors import DiskFullError, StoreBusyError
+from distiller.surfaces import telling
 from distiller.vocabulary import Enrolled, TurnQuery, TurnState
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class Daemon:
         self._app = app
         self._store = app.store
         self._worker = app.worker()
-        self._notifier = app.notifier(stderr=stderr_style())
+        self._notifier = app.notifier(tell=telling.on_stderr())
+        app.forward_library_logs(self._notifier)
         self._started_at = app.now()
         first_start = self._store.set_setting(FIRST_START, self._started_at, at=self._started_at, only_if_absent=True)
         self._follower = app.follower(self._store, self._worker, self._notifier, first_start)
@@ -216,14 +217,3 @@ class Daemon:
         done = await self._worker(self._store.expire, self._app.retention, at=self._app.now())
         await self._worker(self._store.checkpoint)
         self._notifier.event("store.retention", done=done)
-
-
-def stderr_style() -> str:
-    """How to write to stderr: `text` for a terminal, `journal` where systemd reads it, else not at all."""
-    if sys.stderr.isatty():
-        return "text"
-    with contextlib.suppress(OSError):
-        status = os.fstat(2)
-        if os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}":
-            return "journal"
-    return "no"

@@ -14,13 +14,13 @@ from typing import Any, BinaryIO, Self
 import click
 import msgspec
 
+from distiller.surfaces import telling
 from distiller.surfaces.cli import output
 
 POLL_SECONDS = 0.02
 BLOCK_BYTES = 1 << 16
 ORDER = ("debug", "info", "warning", "error")
 COLOURS = {"warning": "yellow", "error": "red", "debug": "bright_black"}
-HEAD = ("time", "level", "event", "version", "pid")
 
 
 class Filter:
@@ -178,18 +178,9 @@ def decode(line: bytes) -> dict[str, Any] | None:
 
 
 def readable(line: bytes) -> tuple[output.Styled, str]:
-    """A line for eyes: local time, event, then what says something."""
+    """A line for eyes; one that is not JSON is marked, never dropped."""
     fields = decode(line)
     if fields is None:
         return output.style("? ", fg="yellow"), line.decode("utf-8", "replace")
-    level = str(fields.get("level", ""))
-    said = [
-        f"{key}={told(value)}" for key, value in fields.items() if key not in HEAD and value not in (None, "", {}, 0)
-    ]
-    head = f"{output.local(fields.get('time'))[5:]} {level:<7} {fields.get('event', ''):<16}"
-    return output.style(head, fg=COLOURS.get(level)), " " + " ".join(said)
-
-
-def told(value: Any) -> str:
-    """A field's value; counts as `add:1,update:2`."""
-    return ",".join(f"{key}:{count}" for key, count in value.items()) if isinstance(value, dict) else str(value)
+    head, rest = telling.readable(fields)
+    return output.style(head, fg=COLOURS.get(str(fields.get("level")))), f" {rest}"

@@ -76,7 +76,7 @@ def show_status(state: dict[str, Any]) -> None:
     output.say(f"turns    {counted(turns)}")
     for name in ("waiting", "skipped", "dead"):
         if state[name]:
-            output.say(f"  {name:<7}{counted(state[name])}")
+            output.say(f"  {name:<8} {counted(state[name])}")
     if state["oldest_waiting_at"]:
         output.say(f"  oldest waiting since {output.local(state['oldest_waiting_at'])}")
     output.say(f"facts    {counted(state['facts']) or 'none yet'}; {output.plural(state['candidates'], 'candidate')}")
