@@ -186,6 +186,12 @@ class App:
         self.make_home()
         return DaemonLock(self.lock_file)
 
+    def touch_wake(self) -> None:
+        """Tell the daemon that something is to be done."""
+        from distiller.adapters.state_files import touch
+
+        touch(self.wake_file)
+
     def write_live_state(self, state: Mapping[str, Any]) -> None:
         """Say how the daemon fares."""
         from distiller.adapters.state_files import write_state

@@ -26,6 +26,8 @@ HEARTBEAT_SECONDS = 15
 BATCH = 50
 TROUBLE_SECONDS = 60
 LEAST_WAIT_SECONDS = 0.05
+ARMING_SECONDS = 0.1
+ARMING_TRIES = 100
 FIRST_START = "first_start_at"
 HALT = "halt"
 DUE_REASONS = ("queued", "retry", "behind", "resting")
@@ -58,6 +60,8 @@ class Daemon:
         self._stop = asyncio.Event()
         self._work = asyncio.Event()
         self._growth = asyncio.Event()
+        self._awake = asyncio.Event()
+        self._resweep: asyncio.Task[None] | None = None
         self._last_trouble: str | None = None
 
     async def serve(self, *, once: bool) -> int:
@@ -86,19 +90,20 @@ class Daemon:
         return 3 if left else 0
 
     async def _serve(self) -> None:
-        self._app.write_live_state(self._state("running"))
+        self._app.touch_wake()
         timer = self._app.timer()
         settings = self._app.config.settings
         timer.every(HEARTBEAT_SECONDS, "heartbeat", self._heartbeat)
         timer.every(settings.turns.sweep_seconds, "sweep", self._sweep)
         timer.daily("04:10", "backup", self._backup)
         timer.daily("04:20", "retention", self._retention)
-        timer.start()
         tasks = [
             asyncio.create_task(self._forever(name, step), name=name)
             for name, step in (("watch", self._watch), ("settle", self._settle), ("distil", self._distil))
         ]
-        await self._sweep()
+        await self._sweep_when_armed()
+        timer.start()
+        self._app.write_live_state(self._state("running"))
         await self._stop.wait()
         self._notifier.event("daemon.stopping")
         timer.stop()
@@ -119,13 +124,32 @@ class Daemon:
                 await asyncio.sleep(TROUBLE_SECONDS)
 
     async def _watch(self) -> None:
-        async for paths in self._app.watcher(self._notifier.event).changes():
+        async for paths in self._app.watcher(self._watch_told).changes():
             if self._app.wake_file in paths:
                 self._work.set()
+                self._awake.set()
             async with self._reading:
                 for path in sorted(paths - {self._app.wake_file}):
                     await self._enrolled(await self._follower.follow(path))
             self._growth.set()
+
+    def _watch_told(self, name: str, *, level: str = "info", **fields: Any) -> None:
+        """Pass on what the watcher says; when it has begun anew, what came meanwhile is swept up."""
+        self._notifier.event(name, level=level, **fields)
+        self._resweep = asyncio.create_task(self._sweep_when_armed())
+
+    async def _sweep_when_armed(self) -> None:
+        """Sweep once the watch is known to work, so that no file falls between the look and the watch.
+
+        Nothing says when a watch is armed; an event of our own wake file proves it for all places at once.
+        """
+        self._awake.clear()
+        for _ in range(ARMING_TRIES):
+            self._app.touch_wake()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._awake.wait(), ARMING_SECONDS)
+                break
+        await self._sweep()
 
     async def _settle(self) -> None:
         """Sleep until silence may end a turn, or a file grows."""
