@@ -28,7 +28,10 @@ _TOPICS = tuple(
             ),
         ),
         ("test-docstrings", r"\bdocstrings?\b[^.]*\btests?\b|\btests?\b[^.]*\bdocstrings?\b"),
-        ("indentation-style", r"\b(?:indent\w*|tabs?\b[^.]*\bspaces?|spaces?\b[^.]*\btabs?)\b"),
+        (
+            "indentation-style",
+            r"\b(?:indent\w*|tabs?\b[^.]*\bspaces?|spaces?\b[^.]*\btabs?|use (?:hard )?tabs)\b",
+        ),
         ("commit-message-style", r"\bcommit messages?\b|\bconventional commits\b"),
         ("commit-structure", r"\b(?:one|separate|single|own|second) commits?\b|\bsquash\w*\b"),
         ("plan-before-edit", r"\bplans?\b[^.]*\b(?:before|first)\b|\bbefore\b[^.]*\bplan\b"),
@@ -59,8 +62,8 @@ _STOP = frozenset(
     so some something still stop such sure take than that the their them then there these they thing things
     this those though through to too under until up us use used uses using ve very want was way we well were
     what when where whenever which while who why will with within without would yet you your codebase team
-    company forward default ab als am auf aus bei bitte das dass dem den der die diesem dieser ein eine einem
-    einen es für hier ich im immer ist jetzt mit nicht nie niemals nur oder projekt sind statt und uns
+    company forward default stay stays live lives belong belongs goes
+    ab als am auf aus bei bitte das dass dem den der die diesem dieser ein eine einem einen es für hier ich im immer ist jetzt mit nicht nie niemals nur oder projekt sind statt und uns
     verwende verwenden verwendet von wir zu zum doesnt isnt cant wont ive weve thats lets
     """.split()  # noqa: SIM905 - two hundred words in quotes of their own are unreadable
 )
@@ -108,8 +111,10 @@ def _by_words(text: str) -> str:
     words = [word for word in dict.fromkeys(_content_words(text)) if not re.search(r"\d", word)][:_WORDS]
     if len(words) > 1:
         return "-".join(words)
+    if words:
+        return f"{words[0]}-note"
     digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
-    return "-".join([*(words or ["statement"]), f"x{digest}"])
+    return f"statement-x{digest}"
 
 
 def _content_words(text: str) -> list[str]:
