@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
-from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +22,7 @@ from distiller.vocabulary import Project, Redacted, Retention
 if TYPE_CHECKING:
     from distiller.adapters.notifier_structlog import LogNotifier
     from distiller.adapters.worker_thread import InlineWorker, ThreadWorker
+    from distiller.distill.redact import Redactor
     from distiller.ports import Clock, Projects, Store, Timer, Transcripts, Watcher, Worker
     from distiller.service.backfill import Backfill, Options, Progress
     from distiller.service.backfill_report import Report
@@ -45,7 +44,9 @@ class App:
     @cached_property
     def version(self) -> str:
         """The installed version."""
-        return installed_version("distiller")
+        from importlib.metadata import version
+
+        return version("distiller")
 
     # -- places -------------------------------------------------------------------------------------------------
     @property
@@ -125,11 +126,13 @@ class App:
     @contextmanager
     def scratch_store(self) -> Iterator[Store]:
         """A store that leaves nothing behind, in memory where the system allows it: for previews."""
+        from tempfile import TemporaryDirectory
+
         from distiller.adapters.store_sqlite import open_store
 
         shared_memory = "/dev/shm"  # noqa: S108 -- a private folder is made in it
         place = shared_memory if os.access(shared_memory, os.W_OK) else None
-        with tempfile.TemporaryDirectory(prefix="distiller-preview-", dir=place) as folder:
+        with TemporaryDirectory(prefix="distiller-preview-", dir=place) as folder:
             store = open_store(folder)
             try:
                 yield store
@@ -150,7 +153,7 @@ class App:
         from distiller.adapters.projects_git import GitProjects
 
         def known(folder: str) -> Project | None:
-            return store.project_of(self.rules.redact(folder))
+            return store.project_of(self.redact(folder))
 
         return GitProjects(known)
 
@@ -224,7 +227,7 @@ class App:
 
     def redact(self, text: str) -> Redacted:
         """`text` without secrets; the patterns are loaded when they are first needed."""
-        return self.rules.redact(text)
+        return self._redactor(text)
 
     def stored_path(self, path: str) -> str:
         """How the file at `path` is named in the store."""
@@ -234,19 +237,23 @@ class App:
 
     # -- rules --------------------------------------------------------------------------------------------------
     @cached_property
+    def _redactor(self) -> Redactor:
+        from distiller.distill.redact import Redactor
+
+        try:
+            return Redactor(self.config.settings.redact.patterns)
+        except re.error as error:
+            raise SettingError(f"redact.patterns: {error}. Nothing was read; mend the expression.") from None
+
+    @cached_property
     def rules(self) -> Rules:
         """How turns are enrolled."""
-        from distiller.distill.redact import Redactor
         from distiller.service.enrol import Rules
 
         settings = self.config.settings
-        try:
-            redactor = Redactor(settings.redact.patterns)
-        except re.error as error:
-            raise SettingError(f"redact.patterns: {error}. Nothing was read; mend the expression.") from None
         return Rules(
-            redact=redactor,
-            redact_json=redactor.json,
+            redact=self._redactor,
+            redact_json=self._redactor.json,
             headless=settings.headless,
             off_record=tuple(settings.off_record),
             kept_text_bytes=settings.window.kept_text_bytes,

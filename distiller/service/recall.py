@@ -13,7 +13,6 @@ from distiller.errors import DistillerError
 from distiller.memory import contents, rank
 from distiller.memory.contents import Answered
 from distiller.ports import Clock, Store
-from distiller.service.enrol import Redact
 from distiller.vocabulary import (
     Evidence,
     FactQuery,
@@ -23,6 +22,7 @@ from distiller.vocabulary import (
     Op,
     Project,
     RecallRecord,
+    Redacted,
     TurnQuery,
     TurnState,
 )
@@ -61,7 +61,9 @@ class Recalled(msgspec.Struct, frozen=True):
 class Recall:
     """Answers questions from one project; a project's facts never leave it unless the person asks."""
 
-    def __init__(self, *, store: Store, clock: Clock, redact: Redact, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, *, store: Store, clock: Clock, redact: Callable[[str], Redacted], new_id: Callable[[], str]
+    ) -> None:
         self._store = store
         self._clock = clock
         self._redact = redact
