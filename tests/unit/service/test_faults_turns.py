@@ -210,10 +210,11 @@ def test_f72_a_record_torn_inside_an_emoji_is_one_event_with_its_words_whole(ins
     """F72: three pieces, cut inside `ü` and inside the emoji's bytes, a restart before the last: one turn, unharmed."""
     world = World(backend=(backend := FakeBackend()))
     session = ClaudeSession(at=world.clock.text())
+    before = session.turn("We begin with a turn that is whole.")
     record = json.dumps(json.loads(session.prompt(WIDE)), ensure_ascii=False).encode() + b"\n"
     first, second = record.index("ü".encode()) + 1, record.index("😀".encode()) + inside
     rest = session.say("Gut.") + session.end()
-    for piece in (record[:first], record[first:second]):
+    for piece in (before + record[:first], record[first:second]):
         world.transcripts.append("/claude_code/a.jsonl", piece, at=world.clock.text())
         world.sweep()
 
@@ -223,10 +224,10 @@ def test_f72_a_record_torn_inside_an_emoji_is_one_event_with_its_words_whole(ins
     world.sweep()
     world.distil()
 
-    assert [said(request) for request in backend.requests] == [[WIDE]]
+    assert [said(request) for request in backend.requests] == [["We begin with a turn that is whole."], [WIDE]]
     cursor = world.store.cursor("/claude_code/a.jsonl")
     assert cursor is not None
-    assert (cursor.offset_byte, cursor.lines_malformed) == (len(record) + len(rest), 0)
+    assert (cursor.offset_byte, cursor.lines_malformed) == (len(before + record + rest), 0)
 
 
 def test_f73_a_line_over_the_cap_does_not_wedge_its_session() -> None:
@@ -281,21 +282,23 @@ def test_f50_a_model_is_told_the_turn_s_day() -> None:
 # -- F76: compaction ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("marked", [True, False], ids=["marked", "known-by-its-words"])
-def test_f76_a_compaction_summary_is_evidence_of_nothing(*, marked: bool) -> None:
+@pytest.mark.parametrize(
+    ("opening", "flags"),
+    [
+        ("What was settled so far.", {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}),
+        ("This session is being continued from a previous conversation that ran out of context.", {}),
+    ],
+    ids=["marked", "known-by-its-words"],
+)
+def test_f76_a_compaction_summary_is_evidence_of_nothing(opening: str, flags: dict[str, bool]) -> None:
     """F76: three turns, a summary that restates them and makes up more, a fourth turn: four passes, no fact of it."""
     rules = [RULE, "In this repo we always squash commits.", "We always deploy on Fridays in this repo."]
     retold = " ".join([*rules, "We never push to main in this repo.", "From now on always write tests in this repo."])
     world = World()
     session = world.session()
     session.turns(rules)
-    flags = {"isCompactSummary": True, "isVisibleInTranscriptOnly": True} if marked else {}
     session.add(session.session.line(type="system", subtype="compact_boundary", content="Conversation compacted"))
-    session.add(
-        session.session.prompt(
-            f"This session is being continued from a previous conversation that ran out of context. {retold}", **flags
-        )
-    )
+    session.add(session.session.prompt(f"{opening} {retold}", **flags))
     session.turn("We use tabs in this repo, not spaces.")
     records = world.distil()
 
