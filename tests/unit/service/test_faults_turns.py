@@ -217,6 +217,7 @@ def test_f72_a_record_torn_inside_an_emoji_is_one_event_with_its_words_whole(ins
     for piece in (before + record[:first], record[first:second]):
         world.transcripts.append("/claude_code/a.jsonl", piece, at=world.clock.text())
         world.sweep()
+    stored = world.store.cursor("/claude_code/a.jsonl")
 
     world.start()
     world.sweep()
@@ -226,7 +227,9 @@ def test_f72_a_record_torn_inside_an_emoji_is_one_event_with_its_words_whole(ins
 
     assert [said(request) for request in backend.requests] == [["We begin with a turn that is whole."], [WIDE]]
     cursor = world.store.cursor("/claude_code/a.jsonl")
+    assert stored is not None
     assert cursor is not None
+    assert stored.offset_byte == len(before)
     assert (cursor.offset_byte, cursor.lines_malformed) == (len(before + record + rest), 0)
 
 
@@ -285,7 +288,7 @@ def test_f50_a_model_is_told_the_turn_s_day() -> None:
 @pytest.mark.parametrize(
     ("opening", "flags"),
     [
-        ("What was settled so far.", {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}),
+        ("What was settled so far.", {"isCompactSummary": True}),
         ("This session is being continued from a previous conversation that ran out of context.", {}),
     ],
     ids=["marked", "known-by-its-words"],
