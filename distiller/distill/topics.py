@@ -63,8 +63,9 @@ _STOP = frozenset(
     this those though through to too under until up us use used uses using ve very want was way we well were
     what when where whenever which while who why will with within without would yet you your codebase team
     company forward default stay stays live lives belong belongs goes
-    ab als am auf aus bei bitte das dass dem den der die diesem dieser ein eine einem einen es für hier ich im immer ist jetzt mit nicht nie niemals nur oder projekt sind statt und uns
-    verwende verwenden verwendet von wir zu zum doesnt isnt cant wont ive weve thats lets
+    ab als am auf aus bei bitte das dass dem den der die diesem dieser ein eine einem einen es für
+    hier ich im immer ist jetzt mit nicht nie niemals nur oder projekt sind statt und uns verwende
+    verwenden verwendet von wir zu zum doesnt isnt cant wont ive weve thats lets
     """.split()  # noqa: SIM905 - two hundred words in quotes of their own are unreadable
 )
 _WORDS = 3
