@@ -299,7 +299,11 @@ class Store(Protocol):
         ...
 
     def apply(self, plan: Plan, *, actor: str, at: str, pass_id: str | None = None) -> Applied:
-        """Apply a plan, all or nothing. Raises ConflictError if a fact is no longer at its `before.rev`."""
+        """Apply a plan, all or nothing; a proposal of an id that is there stays as it was decided.
+
+        Raises:
+            ConflictError: a fact is no longer at its `before.rev`; nothing was written.
+        """
         ...
 
     def erase(self, fact_ids: Collection[str], *, at: str) -> int:

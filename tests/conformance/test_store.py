@@ -729,6 +729,17 @@ def test_candidates_and_proposals_are_kept_by_status(store: Store) -> None:
 # --- forgetting ---------------------------------------------------------------------------------------------------
 
 
+def test_a_decided_proposal_is_not_opened_again_by_the_same_words(store: Store) -> None:
+    """What the person rejected stays rejected when the same turn is distilled once more."""
+    asked = Proposal("p1", "contradiction", None, {"op": "add"}, "open", AT)
+    store.apply(Plan(proposals=((asked, ()),)), actor="pass", at=AT)
+    store.apply(Plan(proposals=((replace(asked, status="rejected"), ()),)), actor="person", at=LATER)
+
+    store.apply(Plan(proposals=((asked, ()),)), actor="pass", at=LATER)
+
+    assert (store.proposals(), len(store.proposals(status="rejected"))) == ([], 1)
+
+
 def test_an_erased_fact_does_not_come_back_from_the_same_words(store: Store) -> None:
     """F32: the turn that made it is distilled again, and the fact stays gone; said anew it may return."""
     store.enrol([enrolment("k1")], None, at=AT)

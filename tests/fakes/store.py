@@ -1032,6 +1032,8 @@ def carry_out(
         state.candidates[candidate.id] = candidate
         link(state, candidate.id, evidence)
     for proposal, evidence in plan.proposals:
+        if proposal.status == "open" and proposal.id in state.proposals:
+            continue
         state.proposals[proposal.id] = proposal
         link(state, proposal.id, evidence)
     state.redirects.update({(scope, name): fact_id for scope, name, fact_id, _ in plan.redirects})

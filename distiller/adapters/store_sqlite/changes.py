@@ -14,6 +14,7 @@ from distiller.vocabulary import Candidate, Evidence, Fact, Operation, Plan, Pro
 
 PUT_FACT = rows.upsert("facts", rows.FACT_COLUMNS, ("id",))
 PUT_CANDIDATE = rows.upsert("candidates", rows.CANDIDATE_COLUMNS, ("id",))
+IS_PROPOSED = "SELECT 1 FROM proposals WHERE id = ?"
 PUT_PROPOSAL = rows.upsert("proposals", rows.PROPOSAL_COLUMNS, ("id",))
 PUT_HISTORY = """
   INSERT INTO fact_history (fact_id, rev, number, op, actor, at, group_id, reason, pass_id, before, after)
@@ -120,8 +121,10 @@ def put_candidates(
 
 
 def put_proposals(connection: sqlite3.Connection, proposals: Iterable[tuple[Proposal, tuple[Evidence, ...]]]) -> None:
-    """Insert or overwrite proposals by id."""
+    """Insert proposals, or decide them; what the person has decided is not opened again by the same words."""
     for proposal, evidence in proposals:
+        if proposal.status == "open" and connection.execute(IS_PROPOSED, (proposal.id,)).fetchone():
+            continue
         connection.execute(PUT_PROPOSAL, rows.parameters(proposal))
         link(connection, "proposal", proposal.id, evidence)
 
