@@ -118,6 +118,10 @@ class Transcripts(Protocol):
         """Hash the first `head_bytes` (at most what is there) and the 64 bytes before `cursor_byte`."""
         ...
 
+    def keep_days(self, agent: str) -> int | None:
+        """After how many days the agent deletes a session, as its own settings say; None if it never does."""
+        ...
+
     def side_file(self, path: str) -> dict[str, Any] | None:
         """The `.meta.json` beside a session file, decoded, or None."""
         ...

@@ -15,6 +15,7 @@ from distiller import timestamps
 from distiller.vocabulary import FileIdentity, SessionFile
 
 TAIL_BYTES = 64
+CLAUDE_KEEPS_DAYS = 30
 SNIFF_BYTES = 64 * 1024
 SIDE_LIMIT_BYTES = 1 << 20
 SKIPPED_FOLDERS = frozenset({"tool-results", "memory", "node_modules", ".git"})
@@ -80,14 +81,21 @@ class FileTranscripts:
             return None
         return FileIdentity(status.st_dev, status.st_ino, short_hash(head), len(head), short_hash(tail))
 
+    def keep_days(self, agent: str) -> int | None:
+        """Claude Code deletes sessions at its start, after 30 days or as its settings say; Codex keeps them."""
+        if agent != "claude_code":
+            return None
+        for root, name in self._roots:
+            if name == agent:
+                found = read_object(os.path.join(os.path.dirname(root), "settings.json")) or {}
+                days = found.get("cleanupPeriodDays")
+                if isinstance(days, int) and days > 0:
+                    return days
+        return CLAUDE_KEEPS_DAYS
+
     def side_file(self, path: str) -> dict[str, Any] | None:
         """The `.meta.json` beside a session file, decoded; None if there is none or it is no object."""
-        try:
-            with open(path.removesuffix(".jsonl") + ".meta.json", "rb") as file:
-                found = msgspec.json.decode(file.read(SIDE_LIMIT_BYTES))
-        except (OSError, ValueError, RecursionError):
-            return None
-        return found if isinstance(found, dict) else None
+        return read_object(path.removesuffix(".jsonl") + ".meta.json")
 
     def _below(self, place: str) -> Iterator[str]:
         waiting = [place]
@@ -138,6 +146,16 @@ class FileTranscripts:
                 return None
             self._agents[key] = found
         return self._agents.get(key)
+
+
+def read_object(path: str) -> dict[str, Any] | None:
+    """The JSON object in a small file, or None."""
+    try:
+        with open(path, "rb") as file:
+            found = msgspec.json.decode(file.read(SIDE_LIMIT_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def short_hash(data: bytes) -> str:

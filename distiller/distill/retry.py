@@ -6,5 +6,5 @@ from collections.abc import Sequence
 
 
 def retry_in_seconds(failures: int, waits_minutes: Sequence[float]) -> float | None:
-    """Seconds to wait after the `failures`-th failure that counts (from 1); None when the waits are used up."""
-    return waits_minutes[failures - 1] * 60 if failures <= len(waits_minutes) else None
+    """Seconds to wait after the `failures`-th failure that counts (from 1); None after as many as there are waits."""
+    return waits_minutes[failures - 1] * 60 if failures < len(waits_minutes) else None

@@ -30,7 +30,6 @@ from distiller.vocabulary import (
 
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1024
-AGENTS_KEEP_DAYS = 30  # Claude Code and Gemini CLI delete older sessions at their start
 EXPIRING_DAYS = 3
 
 
@@ -53,6 +52,16 @@ class Progress(msgspec.Struct, frozen=True):
     done_bytes: int
     all_bytes: int
     file: str
+
+
+def expiring(file: SessionFile, keep_days: int | None, now: str) -> bool:
+    """Whether the file's agent will delete it within days, or should have done so; older ones it seems to keep."""
+    if keep_days is None:
+        return False
+    oldest, youngest = (
+        timestamps.after(now, seconds=-86400 * (keep_days + more)) for more in (EXPIRING_DAYS, -EXPIRING_DAYS)
+    )
+    return oldest <= file.modified_at <= youngest
 
 
 class StoppedError(Exception):
@@ -120,10 +129,8 @@ class Backfill:
     def _in_order(self, files: Sequence[SessionFile]) -> list[SessionFile]:
         """Newest first, but before all others what its agent is about to delete, oldest first."""
         now = self._reading.now()
-        oldest = timestamps.after(now, seconds=-86400 * (AGENTS_KEEP_DAYS + EXPIRING_DAYS))
-        expiring = timestamps.after(now, seconds=-86400 * (AGENTS_KEEP_DAYS - EXPIRING_DAYS))
-        first = sorted((f for f in files if oldest <= f.modified_at <= expiring), key=lambda f: f.modified_at)
-        urgent = {file.path for file in first}
+        urgent = {file.path for file in files if expiring(file, self._transcripts.keep_days(file.agent), now)}
+        first = sorted((file for file in files if file.path in urgent), key=lambda file: file.modified_at)
         rest = sorted((f for f in files if f.path not in urgent), key=lambda f: (f.modified_at, f.path), reverse=True)
         return [*first, *rest]
 

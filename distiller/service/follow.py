@@ -7,11 +7,12 @@ ledger knows what it has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 import msgspec
 
 from distiller import timestamps
+from distiller.errors import DistillerError
 from distiller.ports import Notifier, Store, Transcripts, Worker
 from distiller.service.reading import Context, Reading
 from distiller.transcript.session import SessionReader
@@ -97,17 +98,21 @@ class Follower:
 
         Trouble with this file is told and left to the next sweep; it never stops the others.
         """
+        return await self._guarded(path, self._follow(path))
+
+    async def _guarded(self, path: str, work: Awaitable[list[Enrolled]]) -> list[Enrolled]:
+        """Do the work on one file; trouble with the file, or a fault of ours in it, is told and kept to it."""
         try:
-            return await self._follow(path)
+            return await work
+        except DistillerError:
+            raise  # the store's trouble is everybody's
         except OSError as error:
-            self._notifier.event(
-                "file.unreadable",
-                level="warning",
-                file=self._reading.stored_path(path),
-                reason=error.strerror or str(error),
-            )
-            self._files.pop(path, None)
-            return []
+            reason = error.strerror or str(error)
+        except Exception as error:  # noqa: BLE001 -- one file must not cost the person the others
+            reason = type(error).__name__
+        self._notifier.event("file.unreadable", level="warning", file=self._reading.stored_path(path), reason=reason)
+        self._files.pop(path, None)
+        return []
 
     async def _follow(self, path: str) -> list[Enrolled]:
         now = self._reading.now()
@@ -150,9 +155,9 @@ class Follower:
         """Close the turns whose silence is long enough."""
         now = self._reading.now()
         done: list[Enrolled] = []
-        for followed in list(self._files.values()):
+        for path, followed in list(self._files.items()):
             if (due := followed.reader.due_at) is not None and due <= now:
-                done += await self._close(followed, now)
+                done += await self._guarded(path, self._close(followed, now))
         return done
 
     def next_due(self) -> str | None:

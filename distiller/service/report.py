@@ -9,6 +9,7 @@ import msgspec
 
 from distiller import timestamps
 from distiller.ports import Store, Transcripts
+from distiller.service.backfill import expiring
 from distiller.service.recall import quote_of
 from distiller.vocabulary import (
     Cursor,
@@ -25,8 +26,6 @@ from distiller.vocabulary import (
 
 HEARTBEAT_LIMIT_SECONDS = 60
 WAITING_LIMIT_SECONDS = 3600
-AGENTS_KEEP_DAYS = 30
-EXPIRING_DAYS = 3
 
 EXPLANATIONS = {
     ("kept", None): "Something in it was worth keeping.",
@@ -102,6 +101,7 @@ def status(
     day_from: str,
     path: str,
     stored_path: Callable[[str], str],
+    keep_days: Callable[[str], int | None],
 ) -> dict[str, Any]:
     """All that `status --json` prints (CONTRACTS §7)."""
     totals = store.totals(day_from=day_from)
@@ -138,7 +138,7 @@ def status(
         "skipped": totals.skipped,
         "dead": totals.dead,
         "oldest_waiting_at": totals.oldest_waiting_at,
-        "backlog": backlog(files, read_to, first_start, now),
+        "backlog": backlog(files, read_to, first_start, now, keep_days),
         "today": {
             "calls": totals.today.calls,
             "input_tokens": totals.today.input_tokens,
@@ -186,15 +186,20 @@ def found_problems(
     return problems
 
 
-def backlog(files: Sequence[SessionFile], cursors: Mapping[str, Cursor], first_start: str | None, now: str) -> Backlog:
+def backlog(
+    files: Sequence[SessionFile],
+    cursors: Mapping[str, Cursor],
+    first_start: str | None,
+    now: str,
+    keep_days: Callable[[str], int | None],
+) -> Backlog:
     """Sessions with turns older than the first start that no backfill has read; the page of nothing lost."""
     left = [file for file in files if is_backlog(file, cursors.get(file.path), first_start or now)]
-    expiring = timestamps.after(now, seconds=-86400 * (AGENTS_KEEP_DAYS - EXPIRING_DAYS))
     return Backlog(
         sessions=len(left),
         bytes=sum(file.size_bytes for file in left),
         oldest_at=min((file.modified_at for file in left), default=None),
-        expiring=sum(file.modified_at <= expiring for file in left),
+        expiring=sum(expiring(file, keep_days(file.agent), now) for file in left),
     )
 
 

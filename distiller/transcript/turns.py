@@ -57,6 +57,7 @@ class _Past(msgspec.Struct, frozen=True, gc=False):
     key: str
     kind: PromptKind
     parent: str | None
+    order: int
 
 
 class _Running(msgspec.Struct):
@@ -279,7 +280,7 @@ class Turns:
         run.changed = False
         if not run.emitted:
             run.emitted = True
-            self._past.append(_Past(run.key, prompt.kind, prompt.parent))
+            self._past.append(_Past(run.key, prompt.kind, prompt.parent, prompt.order))
             self._tally.counts.subagent_turns += session.role is SessionRole.SUBAGENT
 
     def _key(self, run: _Running, messages: tuple[Message, ...]) -> str:
@@ -301,7 +302,8 @@ class Turns:
         if piece.parent is None or piece.kind not in _REWINDING:
             return
         for back, past in enumerate(self._past):
-            if past.parent == piece.parent and past.kind in _REWINDING:
+            led_back = piece.parent_order is None or piece.parent_order <= past.order
+            if past.parent == piece.parent and past.kind in _REWINDING and led_back:
                 for _ in range(len(self._past) - back):
                     self._withdraw(self._past.pop())
                 return

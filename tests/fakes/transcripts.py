@@ -83,6 +83,10 @@ class FakeTranscripts:
         tail = content[max(0, cursor_byte - TAIL_BYTES) : cursor_byte]
         return FileIdentity(1, inode, _hash(head), len(head), _hash(tail))
 
+    def keep_days(self, agent: str) -> int | None:
+        """Claude Code deletes after 30 days, others never."""
+        return 30 if agent == "claude_code" else None
+
     def side_file(self, path: str) -> dict[str, Any] | None:
         """The side file a test put there."""
         return msgspec.convert(self.sides.get(path), dict[str, Any] | None)

@@ -253,3 +253,16 @@ def test_f73_lines_of_3_and_80_mb_do_not_wedge_a_live_session(program: Program) 
     assert list(program.turns().values()) == ["kept"]
     (cursor,) = program.rows("select offset_byte, lines_malformed from cursors")
     assert cursor == {"offset_byte": path.stat().st_size, "lines_malformed": 0}
+
+
+def test_f66_a_known_project_without_facts_is_answered_with_the_near_one(program: Program) -> None:
+    """F66: `Shop-web` is a project of its own that holds nothing; the answer still says where near facts are."""
+    shop = repository(program.folder / "shop", "git@example.com:acme/shop.git")
+    web = repository(program.folder / "web", "git@example.com:acme/Shop-web.git")
+    put(program, "a.jsonl", session(1, cwd=shop).turn(RULE))
+    put(program, "b.jsonl", session(2, cwd=web).turn("What does the walker do?"))
+    program.json("backfill")
+
+    asked = program.run("recall", "--project", "Shop-web", "which", "package", "tool")
+
+    assert "shop (1 fact)" in asked.stdout + asked.stderr

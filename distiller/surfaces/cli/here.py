@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
 from distiller.errors import AmbiguousNameError, UnknownNameError
-from distiller.vocabulary import Project
+from distiller.vocabulary import FactQuery, Project
 
 if TYPE_CHECKING:
     from distiller.bootstrap import App
@@ -37,23 +37,18 @@ def named_project(app: App, name: str) -> Project:
 
 
 def near(app: App, name: str, projects: list[Project]) -> str:
-    """Projects whose names are close, with how many facts they hold; else where to look."""
+    """Projects whose names are close and that hold facts, with how many; else where to look."""
+    close = [project for project in projects if alike(name.lower(), project.name.lower())]
+    counts = [(project, len(app.store.facts(FactQuery(scopes=(f"project:{project.key}",))))) for project in close]
+    named = [f"{one.name} ({count} fact{'s' * (count != 1)})" for one, count in counts if count]
+    return f"Near: {', '.join(named)}." if named else "`distiller projects` lists them."
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two names share most of their letters, or one holds the other."""
     from difflib import SequenceMatcher
 
-    from distiller.vocabulary import FactQuery
-
-    wanted = name.lower()
-    close = [
-        project
-        for project in projects
-        if SequenceMatcher(None, wanted, project.name.lower()).ratio() > 0.5  # noqa: PLR2004 -- half the letters agree
-        or project.name.lower() in wanted
-        or wanted in project.name.lower()
-    ]
-    counts = {project.name: len(app.store.facts(FactQuery(scopes=(f"project:{project.key}",)))) for project in close}
-    if not counts:
-        return "`distiller projects` lists them."
-    return "Near: " + ", ".join(f"{one} ({count} fact{'s' * (count != 1)})" for one, count in counts.items()) + "."
+    return one in other or other in one or SequenceMatcher(None, one, other).ratio() > 0.5  # noqa: PLR2004 -- half
 
 
 def scopes_here(app: App) -> tuple[str, str]:

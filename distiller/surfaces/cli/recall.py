@@ -8,10 +8,11 @@ from uuid import uuid4
 import click
 
 from distiller.surfaces.cli import output
-from distiller.surfaces.cli.here import named_project, project_here
+from distiller.surfaces.cli.here import named_project, near, project_here
 
 if TYPE_CHECKING:
     from distiller.surfaces.cli import Door
+    from distiller.vocabulary import Project
 
 
 @click.command()
@@ -33,6 +34,20 @@ def recall(door: Door, query: tuple[str, ...], k: int, project: str | None, all_
         output.print_json(use_case.as_json(answer))
         return
     output.say(use_case.as_text(answer))
+    if answer.state == "on" and not answer.facts and not all_projects:
+        hint(door, here, answer.elsewhere)
+
+
+def hint(door: Door, here: Project, elsewhere: int) -> None:
+    """What the person may have meant, where nothing matched; an agent is told nothing of other projects."""
+    from distiller.vocabulary import FactQuery
+
+    store = door.app.store
+    if not store.facts(FactQuery(scopes=(f"project:{here.key}",), limit=1)):
+        others = [project for project in store.projects() if project.key != here.key]
+        output.say(f"{here.name} holds no facts. {near(door.app, here.name, others)}", err=True)
+    if elsewhere:
+        output.say(f"{output.plural(elsewhere, 'fact')} of other projects match: --all-projects shows them.", err=True)
 
 
 @click.command()

@@ -54,6 +54,7 @@ def status(door: Door, as_json: bool) -> int:
         day_from=timestamps.to_text(midnight),
         path=app.database,
         stored_path=app.stored_path,
+        keep_days=app.transcripts.keep_days,
     )
     if as_json:
         output.print_json(state)

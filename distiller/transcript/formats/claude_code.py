@@ -255,7 +255,7 @@ class Parser:
     def _assistant(self, line: _Assistant) -> Sequence[Piece]:
         self._order += 1
         if line.uuid and not self._seen.note(line.uuid, self._order):
-            return _COPIED
+            return self._copied(line.uuid)
         said = line.message
         if said is None or not said.content:
             return ()
@@ -277,7 +277,7 @@ class Parser:
     def _user(self, line: _User) -> Sequence[Piece]:
         self._order += 1
         if line.uuid and not self._seen.note(line.uuid, self._order):
-            return _COPIED
+            return self._copied(line.uuid)
         if line.message is None or not line.message.content:
             return ()
         content = line.message.content
@@ -286,7 +286,9 @@ class Parser:
         else:
             results = tuple([_own_result(block) for block in content if type(block) is ToolResult])
             if results:
-                return self._results(line, results)
+                beside = tuple([block for block in content if type(block) is Text])
+                pieces = self._results(line, results)
+                return (*pieces, *self._placed(self._beside(line, beside), line)) if beside else pieces
             texts = tuple([block for block in content if type(block) is Text]) or _IMAGE
         placed = self._placed(self._spoken(line, texts), line)
         return placed if self._session_known else (self._about(line), *placed)
@@ -300,6 +302,12 @@ class Parser:
                 refusal = _refusal(name, result, at)
         piece = Results(Message(name, Role.USER, results, at), refusal, line.tool_denial_kind is not None)
         return (piece,) if not (line.is_sidechain or self._summaries) else self._placed(piece, line)
+
+    def _beside(self, line: _User, texts: tuple[Text, ...]) -> Piece:
+        """Text beside a tool result: it joins the running turn, whoever wrote it (no real file has shown any)."""
+        kind = self._prompt_kind(line, "\n".join([block.text for block in texts]))
+        origin = self._origin(line, kind) if kind else Origin.INJECTED
+        return Words(Message(f"{line.uuid}#text", Role.USER, texts, normal(line.timestamp), origin))
 
     def _spoken(self, line: _User, texts: tuple[Text, ...]) -> Piece:
         """What a `user` line without results is; most are not the person's words (CLAUDE_CODE_FORMAT §5)."""
@@ -348,7 +356,7 @@ class Parser:
 
     def _system(self, line: _System) -> Sequence[Piece]:
         if self._is_copy(line.uuid):
-            return _COPIED
+            return self._copied(line.uuid)
         subtype = line.subtype
         if subtype in ("turn_duration", "stop_hook_summary"):
             # A hook may run for half a minute, while the next prompt is typed already.
@@ -358,7 +366,7 @@ class Parser:
 
     def _attachment(self, line: _Attachment) -> Sequence[Piece]:
         if self._is_copy(line.uuid):
-            return _COPIED
+            return self._copied(line.uuid)
         attached = line.attachment
         if attached is None or attached.type != "queued_command" or not attached.prompt:
             return ()
@@ -399,6 +407,12 @@ class Parser:
         """Whether this file has held a line of that id already; notes it otherwise."""
         self._order += 1
         return uuid is not None and not self._seen.note(uuid, self._order)
+
+    def _copied(self, uuid: str | None) -> Sequence[Piece]:
+        """A line that is repeated stands at its newest place: what hangs from it there leads back nowhere."""
+        if uuid:
+            self._seen.change(uuid, self._order)
+        return _COPIED
 
     def _placed(self, piece: Piece, line: _Tree) -> Sequence[Piece]:
         """`piece` where it belongs: with the person's conversation, or with a sub-agent's inside it."""

@@ -55,13 +55,13 @@ def test_f53_a_turn_that_always_fails_is_dead_after_its_waits() -> None:
         world.clock.move(days=2)
 
     assert world.outcomes() == ["dead(backend-failed)"]
-    assert len(backend.requests) == 9
+    assert len(backend.requests) == 8
 
 
 def test_a_dead_turn_can_be_tried_again() -> None:
     """`retry` makes a dead turn wait again with its text, its failures forgiven."""
-    world = waiting(FakeBackend(rule, failures=[BackendUnavailableError("500") for _ in range(9)]))
-    for _ in range(9):
+    world = waiting(FakeBackend(rule, failures=[BackendUnavailableError("500") for _ in range(8)]))
+    for _ in range(8):
         world.distil()
         world.clock.move(days=2)
 

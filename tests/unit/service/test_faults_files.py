@@ -162,3 +162,44 @@ def test_f47_a_file_that_makes_the_reader_raise_is_listed_and_the_others_are_rea
     assert [report.turns for report in reports] == [2, 2]
     assert (mended.errors, mended.known, mended.empty) == ([], 2, 1)
     assert asked(backend) == [f"We decided it {days} days ago." for days in (10, 12, 11)]
+
+
+def test_f48_a_file_that_makes_the_reader_raise_does_not_stop_the_daemon() -> None:
+    """F48: whatever one file does to the reader, the others are served in the same sweep, and it is told."""
+    world = World()
+    world.transcripts = source = Faulty()
+    world.start()
+    bad = world.session("/claude_code/bad.jsonl")
+    good = world.session("/claude_code/good.jsonl", session_id="22222222-0000-4000-8000-000000000002")
+    source.bad = bad.path
+    bad.write(bad.session.turn("We use tabs in this repo."))
+    good.write(good.session.turn("We never push to main."))
+
+    world.sweep()
+
+    assert [row.file for row in world.turns()] == [good.path]
+    assert world.notifier.events[0][1]["file"] == bad.path
+
+
+@pytest.mark.parametrize(
+    "at", ["2027-02-30T09:00:00.000Z", "9999-12-31T23:59:59.999Z"], ids=["no-such-day", "end-of-time"]
+)
+def test_f47_a_line_with_an_impossible_time_stops_nobody(at: str) -> None:
+    """F47, F48: a time that no calendar has is no time; its own turn and the other file's are settled."""
+    world = World()
+    session = ClaudeSession(at=world.clock.text())
+    session.at = at
+    session.prompt("We use tabs in this repo, not spaces.")
+    session.say("Noted.")
+    world.transcripts.append("/claude_code/bad.jsonl", bytes(session), at=world.clock.text())
+    world.session("/claude_code/good.jsonl", session_id="22222222-0000-4000-8000-000000000002").turn(
+        "From now on use uv in this repo, never pip."
+    )
+
+    world.sweep()
+    world.wait(200)
+    world.sweep()
+    world.distil()
+
+    assert "From now on use uv in this repo, never pip." in world.bodies()
+    assert world.backfill().errors == []

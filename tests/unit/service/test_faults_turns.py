@@ -104,7 +104,7 @@ def test_f04_a_crash_in_the_burst_leaves_no_row_stuck(switch: str, write: int) -
 # -- F25, F26: what hangs from what ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("record", [59], ids=["prompt"])
+@pytest.mark.parametrize("record", [59, 60], ids=["prompt", "answer"])
 def test_f25_a_repeated_record_under_another_parent_loses_none_of_130_messages(record: int) -> None:
     """F25: record 101 repeats the uuid of record 59 or 60; the 30 that hang from it are read, and nothing twice."""
     world = World(backend=(backend := FakeBackend()))
@@ -309,3 +309,17 @@ def test_f76_a_compaction_summary_is_evidence_of_nothing(opening: str, flags: di
     assert world.outcomes() == ["kept"] * 4
     assert sorted(one.quote for one in quotes(world)) == sorted([*rules, "We use tabs in this repo, not spaces."])
     assert {one.message_id for one in quotes(world)} == {row.key.split(":", 1)[1] for row in world.turns()}
+
+
+def test_f49_a_statement_beside_a_torn_result_is_read() -> None:
+    """F49: the result of one record ends in half an emoji, its text block is the person's: both are read."""
+    world = World()
+    session = world.session()
+    write = session.session
+    session.add(write.prompt("Look around.") + write.call("c1", "Bash", {"command": "ls"}))
+    line = json.loads(write.result("c1", "cut HALF"))
+    line["message"]["content"].append({"type": "text", "text": RULE})
+    session.add(half_an_emoji(line) + write.say("Noted.") + write.end())
+    world.distil()
+
+    assert world.bodies() == [RULE]
