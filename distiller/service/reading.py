@@ -93,5 +93,9 @@ class Reading:
     def _redacted(self, project: Project) -> Project:
         redact = self.rules.redact
         return msgspec.structs.replace(
-            project, key=redact(project.key), name=redact(project.name), folders=tuple(map(redact, project.folders))
+            project,
+            key=redact(project.key),
+            name=redact(project.name),
+            remote=None if project.remote is None else redact(project.remote),
+            folders=tuple(map(redact, project.folders)),
         )
