@@ -16,6 +16,7 @@ from distiller.vocabulary import (
     Enrolment,
     Message,
     Origin,
+    Project,
     PromptKind,
     Redacted,
     Role,
@@ -193,6 +194,17 @@ def redacted_session(session: Session, redact: Redact) -> Session:
         session,
         title=None if session.title is None else redact(session.title),
         cwd=None if session.cwd is None else redact(session.cwd),
+    )
+
+
+def redacted_project(project: Project, redact: Redact) -> Project:
+    """A project whose key, name, address and folders hold no secret."""
+    return msgspec.structs.replace(
+        project,
+        key=redact(project.key),
+        name=redact(project.name),
+        remote=None if project.remote is None else redact(project.remote),
+        folders=tuple(map(redact, project.folders)),
     )
 
 

@@ -87,15 +87,7 @@ class Reading:
         if self._saved.get(folder) != now[:10]:
             self._saved[folder] = now[:10]
             found = await self._worker(self._projects.resolve, folder)
-            return await self._worker(self._store.save_project, self._redacted(found), at=now)
+            return await self._worker(
+                self._store.save_project, enrol.redacted_project(found, self.rules.redact), at=now
+            )
         return await self._worker(self._store.project_of, self.rules.redact(folder)) or NO_FOLDER
-
-    def _redacted(self, project: Project) -> Project:
-        redact = self.rules.redact
-        return msgspec.structs.replace(
-            project,
-            key=redact(project.key),
-            name=redact(project.name),
-            remote=None if project.remote is None else redact(project.remote),
-            folders=tuple(map(redact, project.folders)),
-        )

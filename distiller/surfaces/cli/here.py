@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 def project_here(app: App) -> Project:
     """The project of the working folder, aliases followed."""
+    from distiller.service.enrol import redacted_project
+
     folder = os.getcwd()
-    return app.store.project_of(folder) or app.projects(app.store).resolve(folder)
+    known = app.store.project_of(app.redact(folder))
+    return known or redacted_project(app.projects(app.store).resolve(folder), app.redact)
 
 
 def named_project(app: App, name: str) -> Project:
