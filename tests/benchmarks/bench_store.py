@@ -18,6 +18,7 @@ import msgspec
 from distiller.adapters.store_sqlite import SqliteStore, open_store
 from distiller.timestamps import after
 from distiller.vocabulary import FactQuery, Op, Operation, Plan, Redacted, TurnState
+from tests.benchmarks.measure import show
 from tests.fakes.store_values import AT, claim, enrolment, fact, quote, session, settled
 
 FACTS = 10_000
@@ -111,14 +112,6 @@ def percentiles(name: str, call: Callable[[], object], reach_ms: float | None) -
 def print_size(folder: str) -> None:
     """How large the file is."""
     show("database, 10,000 facts", (Path(folder) / "distiller.db").stat().st_size / 2**20, "MB")
-
-
-def show(name: str, value: float, unit: str, *, at_most: float | None = None, at_least: float | None = None) -> None:
-    """One line."""
-    reach = at_most if at_most is not None else at_least
-    ok = (at_most is None or value < at_most) and (at_least is None or value >= at_least)
-    line = {"name": name, "value": round(value, 3), "unit": unit, "reach": reach, "ok": ok}
-    print(msgspec.json.encode(line).decode())
 
 
 replace = msgspec.structs.replace
