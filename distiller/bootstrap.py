@@ -123,6 +123,14 @@ class App:
         """Whether anything was ever stored."""
         return os.path.exists(self.database)  # noqa: PTH110 -- a path as text
 
+    def database_identity(self) -> tuple[int, int] | None:
+        """Which file the database is now; another one than before means that ours was taken away."""
+        try:
+            status = os.stat(self.database)  # noqa: PTH116 -- a path as text
+        except OSError:
+            return None
+        return (status.st_dev, status.st_ino)
+
     @contextmanager
     def scratch_store(self) -> Iterator[Store]:
         """A store that leaves nothing behind, in memory where the system allows it: for previews."""
@@ -370,7 +378,7 @@ class App:
             options=options,
             report=report,
             progress=progress,
-            known_elsewhere=real.digests if real is not None and real is not store else lambda _: {},
+            known_elsewhere=real.marks if real is not None and real is not store else lambda _: {},
         )
 
     def owner(self, role: str) -> str:

@@ -22,6 +22,7 @@ from distiller.vocabulary import (
     HistoryEntry,
     Hit,
     Lease,
+    Mark,
     PassRecord,
     Pause,
     Plan,
@@ -187,8 +188,8 @@ class Store(Protocol):
         """All cursors by path."""
         ...
 
-    def digests(self, keys: Collection[str]) -> dict[str, str]:
-        """Digest of the newest revision of each of `keys` that the ledger knows."""
+    def marks(self, keys: Collection[str]) -> dict[str, Mark]:
+        """The newest revision of each of `keys` that the ledger knows, in short."""
         ...
 
     def enrol(
@@ -199,7 +200,8 @@ class Store(Protocol):
         For each turn, in this order: same key and digest is `known`; same key, other digest but same
         `words_digest` is `known` too, with digest, span and message ids updated; same key and other words (or
         `again`, for a settled turn) is a `revision` that waits; another key whose message ids (at least one) are
-        all entered under other keys, of which one has the same `words_digest`, is `skipped(copy)`; its own `skip`;
+        all entered under other keys, of which one has the same `words_digest`, is `skipped(copy)`; one that holds
+        erased words is `skipped(purged)` (under a known key nothing is written); its own `skip`;
         a turn that ended inside a pause is `skipped(paused)` (not if `despite_pause`); one of a session marked off
         the record before it ended `skipped(off-record)`; a `prompt_digest` that an earlier turn has is
         `skipped(repeat)`; else it waits with reason `wait`. Sessions are upserted. A withdrawn key that waits

@@ -311,6 +311,16 @@ class Enrolled(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """What a reader must know of a turn that the ledger has: its newest revision, in short."""
+
+    digest: str
+    state: TurnState
+    reason: str | None
+    backend: str | None
+    project_key: str
+
+
 class TurnRow(msgspec.Struct, frozen=True):
     """A ledger entry as people and use cases read it (CONTRACTS §6, turns)."""
 

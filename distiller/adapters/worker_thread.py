@@ -28,10 +28,14 @@ class ThreadWorker:
 
 
 class InlineWorker:
-    """Runs calls where they stand: for commands that have no loop to hold up."""
+    """Runs calls where they stand: for commands that have no loop to hold up.
+
+    The loop gets its turn before each, else Ctrl-C would be heard only at the end.
+    """
 
     async def __call__(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `call` now."""
+        await asyncio.sleep(0)
         return call(*args, **kwargs)
 
     def close(self) -> None:

@@ -7,19 +7,26 @@ The group `v` (else the whole match) is what gets replaced.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from functools import cached_property
 
 
-class Shape(NamedTuple):
+class Shape:
     """How one kind of secret looks; `hints` are matched against lower-cased text."""
 
-    kind: str
-    hints: tuple[str, ...]
-    pattern: re.Pattern[str]
+    def __init__(self, kind: str, hints: tuple[str, ...], source: str, flags: re.RegexFlag) -> None:
+        self.kind = kind
+        self.hints = hints
+        self._source = source
+        self._flags = flags
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The expression, made when a hint of it is first met: most commands never meet one."""
+        return re.compile(self._source, self._flags)
 
 
 def _shape(kind: str, hints: str, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> Shape:
-    return Shape(kind, tuple(hints.split()), re.compile(pattern, flags))
+    return Shape(kind, tuple(hints.split()), pattern, flags)
 
 
 # Between the parts of a wrapped token stand a line's end (also escaped, also continued) and the next line's indent.

@@ -39,6 +39,14 @@ class Questions(Protocol):
         """
         ...
 
+    def erased(self, turn: Enrolment) -> bool:
+        """It holds words that the person had erased."""
+        ...
+
+    def tells(self, text: str) -> bool:
+        """`text` holds words that were erased, whatever message they stood in."""
+        ...
+
     def paused(self, turn: Enrolment) -> bool:
         """It ended inside a pause of everything, its project or its session."""
         ...
@@ -77,6 +85,8 @@ def enter(turn: Enrolment, ask: Questions) -> Entry:
     if not asked_again and (turn.digest == before.digest or turn.words_digest == before.words_digest):
         freshen = turn.digest != before.digest
         return Entry(EnrolledAs.KNOWN, before.revision, before.state, before.reason, freshen=freshen)
+    if ask.erased(turn):
+        return Entry(EnrolledAs.KNOWN, before.revision, before.state, before.reason)
     replaces = before.state is TurnState.WAITING
     return entry(turn, EnrolledAs.REVISION, before.revision + 1, switched_off(turn, ask), replaces=replaces)
 
@@ -90,6 +100,8 @@ def entry(turn: Enrolment, how: EnrolledAs, revision: int, skip: str | None, *, 
 
 def new_turn_skipped(turn: Enrolment, ask: Questions) -> str | None:
     """Why a turn with a new key is shown to no backend, or None."""
+    if ask.erased(turn):
+        return "purged"
     if turn.message_ids and ask.copied(turn):
         return "copy"
     if reason := switched_off(turn, ask):
@@ -110,9 +122,16 @@ def switched_off(turn: Enrolment, ask: Questions) -> str | None:
     return None
 
 
+def untitled_if_erased(turn: Enrolment, ask: Questions) -> Enrolment:
+    """The turn without its session's title if that tells what was erased: a fork repeats its parent's first words."""
+    if not turn.session.title or not ask.tells(turn.session.title):
+        return turn
+    return msgspec.structs.replace(turn, session=msgspec.structs.replace(turn.session, title=None))
+
+
 def shown_prompt(turn: Enrolment, reason: str | None) -> str:
     """The beginning of the prompt, kept for people; nothing of it where the person had switched us off."""
-    return "" if reason in ("paused", "off-record") else turn.prompt
+    return "" if reason in ("paused", "off-record", "purged", "copy") else turn.prompt
 
 
 def needs_plan(settlement: Settlement) -> bool:
@@ -122,13 +141,18 @@ def needs_plan(settlement: Settlement) -> bool:
     return judged and bool(verdict.kept or verdict.candidates or verdict.suspicious)
 
 
-def outcome(settlement: Settlement, plan: Plan) -> tuple[TurnState, str | None]:
-    """The turn's next state and reason; a KEPT settlement whose plan changes nothing ends empty."""
+def outcome(settlement: Settlement, plan: Plan, *, kept_before: bool) -> tuple[TurnState, str | None]:
+    """The turn's next state and reason; a KEPT settlement whose plan changes nothing ends empty.
+
+    Unless an earlier revision was kept: a second pass that finds the same again takes nothing back.
+    """
     if settlement.state is TurnState.WAITING:
         return settlement.state, settlement.reason or "retry"
     if settlement.state is not TurnState.KEPT or changes(plan):
         return settlement.state, settlement.reason
     refused = settlement.verdict.refusals or plan.refusals
+    if kept_before and not refused:
+        return TurnState.KEPT, None
     return TurnState.EMPTY, "refused" if refused else "already-known"
 
 

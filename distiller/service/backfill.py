@@ -23,8 +23,10 @@ from distiller.vocabulary import (
     Cursor,
     Enrolment,
     FileIdentity,
+    Mark,
     SessionFile,
     Turn,
+    TurnState,
     Withdrawn,
 )
 
@@ -69,7 +71,7 @@ class StoppedError(Exception):
 
 
 class Backfill:
-    """Reads session files from their first byte; `known_elsewhere` adds digests of another store (a preview's)."""
+    """Reads session files from their first byte; `known_elsewhere` tells what another store has (for previews)."""
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class Backfill:
         options: Options,
         report: Report,
         progress: Callable[[Progress], None] = lambda _: None,
-        known_elsewhere: Callable[[Collection[str]], dict[str, str]] = lambda _: {},
+        known_elsewhere: Callable[[Collection[str]], dict[str, Mark]] = lambda _: {},
     ) -> None:
         self._reading = reading
         self._distilling = distilling
@@ -168,30 +170,33 @@ class Backfill:
 
     async def _take(self, file: SessionFile, events: Sequence[Turn | Withdrawn], context: Context) -> None:
         turns = [event for event in events if isinstance(event, Turn) and self._in_range(event.ended_at)]
-        fresh = await self._reading.unknown(turns)
         elsewhere = self._known_elsewhere({turn.key for turn in turns})
-        new = {turn.key for turn in fresh} - set(elsewhere)
-        known = [turn for turn in turns if turn.key not in new]
+        fresh = {turn.key for turn in await self._reading.unknown(turns)} - set(elsewhere)
+        marks = elsewhere | await self._reading.marks(turns)
         prepared: list[Enrolment] = []
-        settled_by = await self._worker(self._settled_by, known) if self._options.settled_by else {}
         for turn in turns:
-            again = self._options.again and settled_by.get(turn.key) == self._options.settled_by
-            if turn.key not in new and not again:
-                continue
-            one = await self._reading.prepare(turn, file=file.path, context=context, ended_at=file.modified_at)
-            if self._project_wanted(one):
-                prepared.append(msgspec.structs.replace(one, again=turn.key not in new))
+            again = turn.key not in fresh and self._again(marks[turn.key])
+            if turn.key in fresh or again:
+                one = await self._reading.prepare(turn, file=file.path, context=context, ended_at=file.modified_at)
+                if self._project_wanted(one.project_key):
+                    prepared.append(msgspec.structs.replace(one, again=again))
         withdrawn = [event.key for event in events if isinstance(event, Withdrawn)]
         now = self._reading.now()
         entered = await self._worker(self._store.enrol, prepared, None, withdrawn=withdrawn, at=now)
-        self._tally.known(turn.key for turn in known)
+        known = {
+            key: mark for key, mark in marks.items() if key not in fresh and self._project_wanted(mark.project_key)
+        }
+        self._tally.known(known)
         queue = {one.key for one in entered if self._tally.entered(one)} - set(withdrawn)
         self._tally.withdrawn(withdrawn)
-        left_over = await self._worker(self._store.due, at=now, limit=len(turns) + 1, only={turn.key for turn in known})
-        await self._distil(queue | set(left_over))
+        left_over = {key for key, mark in known.items() if mark.state is TurnState.WAITING} - set(elsewhere)
+        await self._distil(queue | left_over)
 
-    def _settled_by(self, turns: Sequence[Turn]) -> dict[str, str | None]:
-        return {turn.key: row.backend for turn in turns for row in self._store.turn(turn.key)[:1]}
+    def _again(self, mark: Mark) -> bool:
+        """Whether a known turn gets a new pass: one that a backend settled; what was skipped stays skipped."""
+        options = self._options
+        settled = mark.state in (TurnState.KEPT, TurnState.EMPTY, TurnState.DEAD)
+        return options.again and settled and options.settled_by in (None, mark.backend)
 
     async def _distil(self, keys: set[str]) -> None:
         """Settle turns in the order in which they are due, as far as the limits allow."""
@@ -218,21 +223,19 @@ class Backfill:
     def _in_range(self, ended_at: str | None) -> bool:
         return self._options.since is None or ended_at is None or ended_at >= self._options.since
 
-    def _project_wanted(self, one: Enrolment) -> bool:
+    def _project_wanted(self, key: str) -> bool:
         wanted = self._options.project
-        if wanted is None:
-            return True
-        name = one.project_key.rsplit("@", 1)[0].rstrip("/").rsplit("/", 1)[-1]
-        return fnmatch(one.project_key, wanted) or fnmatch(name, wanted)
+        name = key.rsplit("@", 1)[0].rstrip("/").rsplit("/", 1)[-1]
+        return wanted is None or fnmatch(key, wanted) or fnmatch(name, wanted)
 
     async def _mark(self, file: SessionFile, reader: SessionReader, now: str) -> None:
         found = self._transcripts.identify(
             file.path, head_bytes=min(HEAD_BYTES, file.size_bytes), cursor_byte=reader.cursor_byte
         )
         identity = found or FileIdentity(file.device, file.inode, "", 0)
-        counts = reader.counts
+        redact, counts = self._reading.rules.redact, reader.counts
         cursor = Cursor(
-            self._reading.stored_path(file.path), file.agent, reader.session.id, identity, 0, file.size_bytes, now,
-            reader.cursor_byte, counts.malformed, counts.too_long, dict(counts.unknown),
+            self._reading.stored_path(file.path), file.agent, redact(reader.session.id), identity, 0, file.size_bytes,
+            now, reader.cursor_byte, counts.malformed, counts.too_long, self._reading.named(counts.unknown),
         )  # fmt: skip
         await self._worker(self._store.mark_backfilled, cursor)

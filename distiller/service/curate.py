@@ -19,6 +19,7 @@ from distiller.vocabulary import (
     Fact,
     FactKind,
     FactStatus,
+    HistoryEntry,
     Op,
     Operation,
     Plan,
@@ -27,6 +28,7 @@ from distiller.vocabulary import (
 )
 
 PERSON = "person"
+RESERVED = "quarantined-"  # names of what only waits for the person's eyes
 SUMMARY_CHARACTERS = 120
 BODY_CHARACTERS = 2000
 NewId = Callable[[], str]
@@ -93,9 +95,11 @@ def add(
         UsageError: the text is empty or too long, or gives no name; nothing was written.
     """
     said_text = " ".join(text.split())
-    chosen = slug.slugify(name or said_text) if not (name and slug.is_slug(name)) else name
     if not said_text or len(said_text) > BODY_CHARACTERS:
         raise UsageError(f"A fact has 1 to {BODY_CHARACTERS} characters; nothing was stored.")
+    if name is not None and (not slug.is_slug(name) or name.startswith(RESERVED)):
+        raise UsageError(f"{name}: a name is two to five words, lower case, joined by dashes; nothing was stored.")
+    chosen = name or slug.slugify(said_text)
     if chosen is None:
         raise UsageError("No name can be made of that text; give one with --name (two to five words, a-b-c).")
     taken = next((fact for fact in store.resolve_fact(chosen, scopes=(scope,)) if fact.name == chosen), None)
@@ -126,9 +130,11 @@ def edit(store: Store, fact: Fact, *, at: str, summary: str | None, body: str | 
     Raises:
         UsageError: nothing to change, or too long; ConflictError: it changed meanwhile. Nothing was written.
     """
+    if summary is None:  # the line that is listed follows the body, or it would say what no longer holds
+        summary = fact.summary if body is None else shortened(" ".join(body.split()))
     changed = msgspec.structs.replace(
         fact,
-        summary=fact.summary if summary is None else " ".join(summary.split()),
+        summary=" ".join(summary.split()),
         body=fact.body if body is None else body.strip(),
         kind=kind or fact.kind,
         updated_at=at,
@@ -144,7 +150,7 @@ def edit(store: Store, fact: Fact, *, at: str, summary: str | None, body: str | 
 def move(store: Store, fact: Fact, *, scope: str, name: str | None, at: str) -> Applied:
     """Give a fact another scope or name; the old one redirects to it."""
     target = name or fact.name
-    if not slug.is_slug(target):
+    if not slug.is_slug(target) or target.startswith(RESERVED):
         raise UsageError(f"{target}: a name is two to five words, lower case, joined by dashes; nothing was changed.")
     if any(other.id != fact.id and other.name == target for other in store.resolve_fact(target, scopes=(scope,))):
         raise ConflictError(f"{target}: that name is taken there; nothing was changed. Choose another with --name.")
@@ -184,24 +190,30 @@ def undo(store: Store, *, group: str | None, at: str) -> Applied:
         UnknownNameError: no such group; ConflictError: a fact changed since. Nothing was written.
     """
     if group is None:
-        mine = (entry for entry in store.history(limit=1000) if entry.actor == PERSON and entry.op is not Op.UNDO)
-        group = next((entry.group_id for entry in mine), None)
+        lately = [entry for entry in store.history(limit=1000) if entry.actor == PERSON]
+        undone = {entry.reason for entry in lately if entry.op is Op.UNDO}
+        mine = (entry.group_id for entry in lately if entry.op is not Op.UNDO and entry.group_id not in undone)
+        group = next(mine, None)
     entries = store.history(group=group) if group else []
     if not entries:
         raise UnknownNameError(f"{group or 'undo'}: no such change. `distiller facts history NAME` lists them.")
-    return _apply(store, [_reversed(store, entry.fact_id, entry.rev, entry.before, at) for entry in entries], at)
+    return _apply(store, [_reversed(store, entry, at) for entry in entries], at)
 
 
-def _reversed(store: Store, fact_id: str, rev: int, before: Fact | None, at: str) -> Operation:
-    now = store.fact(fact_id)
+def _reversed(store: Store, entry: HistoryEntry, at: str) -> Operation:
+    now = store.fact(entry.fact_id)
     if now is None:
-        raise ConflictError(f"{fact_id[:8]}: the fact was erased; nothing was changed.")
-    if now.rev != rev:
+        raise ConflictError(f"{entry.fact_id[:8]}: the fact was erased; nothing was changed.")
+    if entry.after is None or _content(now) != _content(entry.after):
         raise ConflictError(f"{now.name}: it changed since; nothing was changed. Undo the later change first.")
-    if before is None:
-        gone = msgspec.structs.replace(now, status=FactStatus.BINNED, forgotten_at=at, updated_at=at)
-        return Operation(Op.UNDO, now, gone)
-    return Operation(Op.UNDO, now, msgspec.structs.replace(before, updated_at=at, rev=now.rev))
+    before = entry.before or msgspec.structs.replace(now, status=FactStatus.BINNED, forgotten_at=at)
+    restored = msgspec.structs.replace(before, updated_at=at, rev=now.rev)
+    return Operation(Op.UNDO, now, restored, reason=entry.group_id)
+
+
+def _content(fact: Fact) -> Fact:
+    """What a fact says, without when and how often it was changed: a change that was undone is none."""
+    return msgspec.structs.replace(fact, updated_at="", rev=0)
 
 
 def _apply(store: Store, operations: Sequence[Operation], at: str) -> Applied:

@@ -68,6 +68,7 @@ def enrolment(
     person's yes or no to the project, `ask` whether an unanswered project makes its turns wait.
     """
     own = "\n".join(own_words(turn))
+    redact = rules.redact
     rows = cap(number((*previous, *turn_rows(turn, rules))), rules.kept_text_bytes)
     skip = skip_reason(turn, own, rules, reading)
     program = turn.session.role is SessionRole.PROGRAM
@@ -85,7 +86,7 @@ def enrolment(
         end_sign=turn.end_sign,
         digest=identity.digest(turn),
         words_digest=identity.words_digest(turn),
-        message_ids=turn.message_ids,
+        message_ids=tuple(map(redact, turn.message_ids)),
         text=WaitingText(rows, turn.local_date or local_date, rules.redact(turn.cwd or "")),
         prompt=Redacted(shown(rules.redact(own or prompt_text(turn)))),
         prompt_digest=hashlib.sha256(own.encode("utf-8", "replace")).hexdigest() if repeats else None,
@@ -94,7 +95,7 @@ def enrolment(
         off_record=says_off_record(own, rules.off_record),
         outcome=turn.outcome,
         cost_usd=turn.cost_usd,
-        tool_calls=tuple(episode.tool_calls(turn)),
+        tool_calls=tuple((redact(name), well) for name, well in episode.tool_calls(turn)),
     )
 
 
@@ -133,22 +134,23 @@ def message_parts(message: Message) -> list[tuple[words.Part, str]]:
 
 
 def turn_rows(turn: Turn, rules: Rules) -> Iterator[Row]:
-    """The rows of a turn, redacted, unnumbered, in order."""
+    """The rows of a turn, redacted (names and ids too: they come from the file), unnumbered, in order."""
     for message in turn.messages:
+        name = rules.redact(message.id)
         for part, text in message_parts(message):
-            yield Row(0, message.id, Role.USER, part, rules.redact(text), message.at)
+            yield Row(0, name, Role.USER, part, rules.redact(text), message.at)
         for block in message.blocks:
             if isinstance(block, Text) and message.role is Role.ASSISTANT:
-                yield Row(0, message.id, Role.ASSISTANT, "assistant", rules.redact(block.text), message.at)
+                yield Row(0, name, Role.ASSISTANT, "assistant", rules.redact(block.text), message.at)
             elif isinstance(block, ToolCall):
                 yield Row(
-                    0, message.id, Role.ASSISTANT, "call", rules.redact_json(block.input), message.at,
-                    name=block.name, call_id=block.id,
+                    0, name, Role.ASSISTANT, "call", rules.redact_json(block.input), message.at,
+                    name=rules.redact(block.name), call_id=rules.redact(block.id),
                 )  # fmt: skip
             elif isinstance(block, ToolResult):
                 yield Row(
-                    0, message.id, Role.USER, "result", rules.redact_json(block.content), message.at,
-                    call_id=block.tool_use_id,
+                    0, name, Role.USER, "result", rules.redact_json(block.content), message.at,
+                    call_id=rules.redact(block.tool_use_id),
                 )  # fmt: skip
 
 
@@ -189,11 +191,11 @@ def stored_path(path: str, redact: Redact) -> str:
 
 
 def redacted_session(session: Session, redact: Redact) -> Session:
-    """A session whose title and folder hold no secret."""
+    """A session that holds no secret in title, folder, model or ids."""
+    optional = ("title", "cwd", "model", "parent_id")
+    texts = {name: getattr(session, name) for name in ("id", "root_id", *optional)}
     return msgspec.structs.replace(
-        session,
-        title=None if session.title is None else redact(session.title),
-        cwd=None if session.cwd is None else redact(session.cwd),
+        session, **{name: None if text is None else redact(text) for name, text in texts.items()}
     )
 
 

@@ -253,7 +253,7 @@ class Follower:
         return Cursor(
             path=self._reading.stored_path(followed.file.path),
             agent=followed.file.agent,
-            session_id=reader.session.id,
+            session_id=self._reading.rules.redact(reader.session.id),
             identity=identity,
             offset_byte=reader.cursor_byte,
             size_bytes=followed.file.size_bytes,
@@ -261,7 +261,7 @@ class Follower:
             backlog_to_byte=followed.backlog_to_byte,
             lines_malformed=counts.malformed,
             lines_too_long=counts.too_long,
-            lines_unknown=dict(counts.unknown),
+            lines_unknown=self._reading.named(counts.unknown),
         )
 
     def _is_backlog(self, followed: Followed, turn: Turn) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from distiller.ports import Clock, Projects, Store, Worker
 from distiller.service import enrol
 from distiller.service.enrol import Rules
 from distiller.transcript import identity
-from distiller.vocabulary import Enrolment, Project, Row, Turn
+from distiller.vocabulary import Enrolment, Mark, Project, Row, Turn
 
 NO_FOLDER = Project("none", "(no folder)")
 
@@ -54,12 +54,22 @@ class Reading:
         """How the file at `path` is named in store and log."""
         return enrol.stored_path(path, self.rules.redact)
 
+    def named(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Counts whose names come from a file, without secrets in them."""
+        named: dict[str, int] = {}
+        for name, count in counts.items():
+            clean = self.rules.redact(name)
+            named[clean] = named.get(clean, 0) + count
+        return named
+
     async def unknown(self, turns: Sequence[Turn]) -> list[Turn]:
         """Those of `turns` that the ledger lacks or knows with other content."""
-        if not turns:
-            return []
-        known = await self._worker(self._store.digests, {turn.key for turn in turns})
-        return [turn for turn in turns if known.get(turn.key) != identity.digest(turn)]
+        known = await self.marks(turns)
+        return [turn for turn in turns if turn.key not in known or known[turn.key].digest != identity.digest(turn)]
+
+    async def marks(self, turns: Sequence[Turn]) -> dict[str, Mark]:
+        """What the ledger has of `turns`."""
+        return await self._worker(self._store.marks, {turn.key for turn in turns}) if turns else {}
 
     async def prepare(self, turn: Turn, *, file: str, context: Context, ended_at: str | None = None) -> Enrolment:
         """Redact one turn and find its project; `ended_at` where its lines have no time."""

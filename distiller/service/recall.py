@@ -15,6 +15,7 @@ from distiller.memory.contents import Answered
 from distiller.ports import Clock, Store
 from distiller.vocabulary import (
     Evidence,
+    Fact,
     FactQuery,
     FactStatus,
     HistoryEntry,
@@ -137,7 +138,7 @@ class Recall:
         return tuple(
             Answered(
                 hit.fact,
-                quote_of(evidence.get(hit.fact.id, [])),
+                quote_of(hit.fact, evidence.get(hit.fact.id, [])),
                 replaced(self._store.history(fact_id=hit.fact.id)),
             )
             for hit in hits
@@ -156,9 +157,13 @@ class Recall:
         )
 
 
-def quote_of(evidence: Sequence[Evidence]) -> str | None:
-    """The person's newest words behind a fact."""
-    own = [one for one in evidence if one.role == "person" and one.part == "claims"]
+def quote_of(fact: Fact, evidence: Sequence[Evidence]) -> str | None:
+    """The person's newest words behind a fact as it stands; later ones belong to a change that was undone."""
+    own = [
+        one
+        for one in evidence
+        if one.role == "person" and one.part == "claims" and one.said_at <= fact.last_confirmed_at
+    ]
     return max(own, key=lambda one: one.said_at).quote if own else None
 
 

@@ -54,6 +54,7 @@ EXPLANATIONS = {
     ("waiting", "halted"): "The service is halted; `distiller status` says why and what to do.",
     ("dead", "backend-failed"): "The backend failed too often. `distiller retry` tries again.",
     ("dead", "answer-unusable"): "The backend's answer could not be used. `distiller retry` tries again.",
+    ("dead", "unreadable"): "Its text in the store is damaged; `distiller backfill` reads the session file again.",
     ("dead", "text-lost"): "Its text is gone from the store and from its file.",
 }
 
@@ -238,7 +239,7 @@ def fact_json(
         "summary": fact.summary,
         "body": fact.body,
         "related": list(fact.related),
-        "quote": quote_of(evidence),
+        "quote": quote_of(fact, evidence),
         "evidence_count": len(evidence),
         "created_at": fact.created_at,
         "updated_at": fact.updated_at,

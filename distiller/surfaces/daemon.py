@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distiller import timestamps
-from distiller.errors import DiskFullError, StoreBusyError
+from distiller.errors import DiskFullError, DistillerError, StoreBusyError, StoreUnusableError
 from distiller.surfaces import telling
 from distiller.vocabulary import Enrolled, TurnQuery, TurnState
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from distiller.bootstrap import App
 
 HEARTBEAT_SECONDS = 15
+RESTART = 4  # exit code
 BATCH = 50
 TROUBLE_SECONDS = 60
 LEAST_WAIT_SECONDS = 0.05
@@ -52,6 +53,7 @@ class Daemon:
         self._worker = app.worker()
         self._notifier = app.notifier(tell=telling.on_stderr())
         app.forward_library_logs(self._notifier)
+        self._database = app.database_identity()
         self._started_at = app.now()
         first_start = self._store.set_setting(FIRST_START, self._started_at, at=self._started_at, only_if_absent=True)
         self._follower = app.follower(self._store, self._worker, self._notifier, first_start)
@@ -63,12 +65,14 @@ class Daemon:
         self._awake = asyncio.Event()
         self._resweep: asyncio.Task[None] | None = None
         self._last_trouble: str | None = None
+        self._code = 0
 
     async def serve(self, *, once: bool) -> int:
         """Run until told to stop; the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         freed = await self._worker(self._app.free_dead_leases, self._store)
         self._notifier.event("daemon.started", roots=len(self._app.roots), freed_leases=freed)
         try:
@@ -80,7 +84,15 @@ class Daemon:
             self._worker.close()
             self._store.close()
             self._notifier.close()
-        return 0
+        return self._code
+
+    def _end(self, code: int) -> None:
+        self._code = code
+        self._stop.set()
+
+    def _hung_up(self) -> None:
+        """A closed terminal, or someone who expects a reload: neither is a reason to die."""
+        self._notifier.event("config.rejected", level="warning", reason="settings are read at the start only; restart")
 
     async def _once(self) -> int:
         await self._sweep()
@@ -119,7 +131,11 @@ class Daemon:
             try:
                 await step()
                 self._last_trouble = None
-            except (DiskFullError, StoreBusyError, OSError) as error:
+            except StoreUnusableError as error:
+                self._tell_trouble(name, error)
+                self._end(error.exit_code)
+                return
+            except Exception as error:  # noqa: BLE001 -- a task that ends in silence would be a service that lies
                 self._tell_trouble(name, error)
                 await asyncio.sleep(TROUBLE_SECONDS)
 
@@ -212,6 +228,10 @@ class Daemon:
         return bool(halt)
 
     def _heartbeat(self) -> None:
+        if self._app.database_identity() != self._database:
+            text = "the database was removed or replaced under the running service; it starts anew with what is there"
+            self._notifier.event("store.replaced", level="error", text=text)
+            self._end(RESTART)
         with contextlib.suppress(OSError):
             self._app.write_live_state(self._state("running"))
 
@@ -226,10 +246,12 @@ class Daemon:
         }
 
     def _tell_trouble(self, where: str, error: Exception) -> None:
-        text = str(error)
+        """Log trouble once for as long as it stays the same, and let `status` show it."""
+        known = isinstance(error, (DistillerError, OSError))
+        text = str(error) if known else f"a fault of distiller ({type(error).__name__}) in {where}; it is tried again"
         if text != self._last_trouble:
-            self._notifier.event("store.busy" if isinstance(error, StoreBusyError) else "daemon.trouble",
-                                 level="error", where=where, text=text)  # fmt: skip
+            name = "store.busy" if isinstance(error, StoreBusyError) else "daemon.trouble"
+            self._notifier.event(name, level="error", where=where, text=text)
         self._last_trouble = text
 
     # -- upkeep -------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from distiller.vocabulary import (
     FactQuery,
     FactStatus,
     Lease,
+    Mark,
     Op,
     Operation,
     Pause,
@@ -36,6 +37,7 @@ from distiller.vocabulary import (
     TurnState,
     Usage,
     Verdict,
+    WaitingText,
 )
 from tests.fakes.store import FakeStore
 from tests.fakes.store_values import AT, add, claim, cursor, enrolment, fact, quote, session, settled, waits
@@ -83,7 +85,7 @@ def test_a_new_turn_waits_with_its_text(store: Store) -> None:
     (row,) = store.turns(TurnQuery())
     assert (row.key, row.has_text, row.prompt) == ("k1", True, "From now on use uv")
     assert store.cursor("/s/a.jsonl") == cursor("/s/a.jsonl", 100)
-    assert store.digests(["k1", "k2"]) == {"k1": "d1"}
+    assert store.marks(["k1", "k2"]) == {"k1": Mark("d1", TurnState.WAITING, "queued", None, "p1")}
 
 
 def test_the_same_turn_again_writes_nothing(store: Store) -> None:
@@ -106,7 +108,7 @@ def test_a_turn_that_grew_without_new_words_is_known_and_only_its_place_is_updat
 
     assert (entered.how, entered.revision) == (EnrolledAs.KNOWN, 1)
     (row,) = store.turns(TurnQuery())
-    assert (row.end_byte, row.enrolled_at, store.digests(["k1"])) == (900, AT, {"k1": "d2"})
+    assert (row.end_byte, row.enrolled_at, store.marks(["k1"])["k1"].digest) == (900, AT, "d2")
     (copy,) = store.enrol([enrolment("k9", message_ids=("m1", "m2"))], None, at=LATER)
     assert copy.reason == "copy"
 
@@ -460,15 +462,19 @@ def test_a_kept_turn_has_its_fact_its_evidence_and_its_record_at_once(store: Sto
 
 
 def test_a_kept_turn_that_adds_nothing_is_already_known(store: Store) -> None:
-    """F11: distilling the same words again settles as empty and changes no fact (property 9)."""
+    """F11: the same words in another turn settle it as empty; a second pass over the first takes nothing back."""
     store.enrol([enrolment("k1")], None, at=AT)
     store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), take(store), at=AT)
     facts, history = store.facts(FactQuery()), store.history()
-    store.enrol([enrolment("k1", again=True)], None, at=LATER)
+    store.enrol([enrolment("k1", again=True), enrolment("k2", message_ids=("n",))], None, at=LATER)
 
-    record = store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), take(store, at=LATER), at=LATER)
+    again, other = (
+        store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), take(store, key, at=LATER), at=LATER)
+        for key in ("k1", "k2")
+    )
 
-    assert (record.outcome, record.reason, record.operations) == (TurnState.EMPTY, "already-known", {})
+    assert (again.outcome, again.reason, again.operations) == (TurnState.KEPT, None, {})
+    assert (other.outcome, other.reason, other.operations) == (TurnState.EMPTY, "already-known", {})
     assert (store.facts(FactQuery()), store.history()) == (facts, history)
 
 
@@ -750,12 +756,19 @@ def test_an_erased_fact_does_not_come_back_from_the_same_words(store: Store) -> 
 
     assert (store.fact(kept.id), store.history(), store.evidence([kept.id])) == (None, [], {})
     assert store.search(["uv"], query=FactQuery(statuses=())) == []
-    store.enrol([enrolment("k1", again=True)], None, at=LATER)
-    record = store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), take(store, at=LATER), at=LATER)
+    again, copied = store.enrol(
+        [enrolment("k1", again=True), enrolment("k3", message_ids=("x",), prompt=Redacted("uv"))], None, at=LATER
+    )
+    assert (again.how, copied.reason) == (EnrolledAs.KNOWN, "purged")
+    assert [row.prompt for row in store.turns(TurnQuery())] == ["", ""]
+    store.enrol([replace(enrolment("k4", message_ids=("y",)), text=WaitingText(()))], None, at=LATER)
+    lease = take(store, "k4", at=LATER)
+    record = store.commit(settled(TurnState.KEPT, kept=(claim("package-manager"),)), lease, at=LATER)
     assert (record.outcome, record.refused) == (TurnState.EMPTY, {"forgotten": 1})
 
     anew = after(LATER, seconds=60)
-    store.enrol([enrolment("k2", message_ids=("n",), ended_at=anew)], None, at=anew)
+    fresh = replace(enrolment("k2", message_ids=("n",), ended_at=anew), text=WaitingText(()))
+    store.enrol([fresh], None, at=anew)
     said = claim("package-manager", evidence=(quote("u2", "k2", said_at=anew),))
     assert (
         store.commit(settled(TurnState.KEPT, kept=(said,)), take(store, "k2", at=anew), at=anew).outcome

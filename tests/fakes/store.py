@@ -36,6 +36,7 @@ from distiller.vocabulary import (
     Hit,
     Known,
     Lease,
+    Mark,
     Op,
     Operation,
     PassRecord,
@@ -203,9 +204,13 @@ class FakeStore:
         """All cursors."""
         return dict(sorted(self.state.cursors.items()))
 
-    def digests(self, keys: Collection[str]) -> dict[str, str]:
-        """Digests of newest revisions."""
-        return {key: self.state.turns[key][-1].turn.digest for key in keys if key in self.state.turns}
+    def marks(self, keys: Collection[str]) -> dict[str, Mark]:
+        """Newest revisions in short."""
+        found = {key: self.state.turns[key][-1] for key in keys if key in self.state.turns}
+        return {
+            key: Mark(one.turn.digest, one.state, one.reason, one.backend, one.project_key)
+            for key, one in found.items()
+        }
 
     def enrol(
         self, turns: Sequence[Enrolment], cursor: Cursor | None, *, withdrawn: Sequence[str] = (), at: str
@@ -223,6 +228,7 @@ class FakeStore:
 
     def _enter(self, state: State, turn: Enrolment, at: str) -> Enrolled:
         entry = ledger.enter(turn, Answers(state))
+        turn = ledger.untitled_if_erased(turn, Answers(state))
         revisions = state.turns.setdefault(turn.key, [])
         if entry.freshen:
             stands = revisions[-1]
@@ -410,7 +416,8 @@ class FakeStore:
                     new_id=self.new_id,
                 )
             carry_out(state, plan, group=self.new_id(), actor="pass", at=at, pass_id=lease.pass_id)
-            outcome, reason = ledger.outcome(settlement, plan)
+            kept_before = any(one.state is TurnState.KEPT for one in state.turns[lease.key][:-1])
+            outcome, reason = ledger.outcome(settlement, plan, kept_before=kept_before)
             settle(entry, settlement, outcome, reason, at)
             note = settlement.verdict.session_note
             if note is not None and settlement.state is not TurnState.WAITING:
@@ -858,6 +865,16 @@ class Answers:
         same = {entry.turn.words_digest for owner in owners if owner for entry in self.state.turns[owner]}
         return all(owner not in (None, turn.key) for owner in owners) and turn.words_digest in same
 
+    def erased(self, turn: Enrolment) -> bool:
+        """Holds words that were erased in their message."""
+        own = [row for row in turn.text.rows if row.part == "own" and not row.previous]
+        erased = self.state.erased_quotes
+        return any(row.message_id == message and quote in row.text for row in own for message, quote in erased)
+
+    def tells(self, text: str) -> bool:
+        """Holds erased words."""
+        return any(quote in text or text in quote for _, quote in self.state.erased_quotes)
+
     def paused(self, turn: Enrolment) -> bool:
         """Ended inside a pause."""
         targets = {
@@ -892,7 +909,7 @@ def put_session(state: State, turn: Enrolment) -> None:
         new,
         root_id=new.root_id or new.id,
         parent_id=new.parent_id or old.parent_id,
-        title=new.title or old.title,
+        title="" if old.title == "" else new.title or old.title,
         cwd=new.cwd or old.cwd,
         model=new.model or old.model,
         started_at=min(started, default=None),
@@ -1171,6 +1188,8 @@ def forget_rows(state: State, gone: set[str], quotes: dict[str, Evidence], texts
             rows = (replace(row, text=Redacted(without(row.text, texts))) for row in entry.text.rows)
             entry.text = replace(entry.text, rows=tuple(rows))
     sessions = {quote.session_id for quote in quotes.values()}
+    for place in [place for place in state.sessions if place[1] in sessions]:
+        state.sessions[place] = replace(state.sessions[place], title="")
     for (_, session_id), added in state.session_facts.items():
         if session_id in sessions or tells(added["note"]):
             added["note"] = None

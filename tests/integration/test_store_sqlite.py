@@ -142,7 +142,7 @@ def test_an_older_database_is_copied_before_it_is_migrated(tmp_path: Path, monke
     (newer / "9000_more.sql").write_text("CREATE TABLE more (id TEXT);\nINSERT INTO more VALUES ('a;b');\n")
     monkeypatch.setattr(database, "MIGRATIONS", newer)
 
-    with pytest.raises(StoreUnusableError, match="db migrate"):
+    with pytest.raises(StoreUnusableError, match="distiller run"):
         open_store(str(tmp_path / "data"), read_only=True)
     made = open_store(str(tmp_path / "data"))
 
@@ -172,13 +172,13 @@ def test_a_damaged_database_is_named_with_a_way_out(tmp_path: Path) -> None:
     """F41: one line says what is broken and where copies are."""
     (tmp_path / "distiller.db").write_bytes(b"this is no database" * 100)
 
-    with pytest.raises(StoreUnusableError, match="db restore"):
+    with pytest.raises(StoreUnusableError, match="backups"):
         open_store(str(tmp_path))
 
 
 def test_there_is_nothing_to_read_before_the_first_start(tmp_path: Path) -> None:
     """A reader makes no database."""
-    with pytest.raises(StoreUnusableError, match="setup"):
+    with pytest.raises(StoreUnusableError, match="distiller run"):
         open_store(str(tmp_path), read_only=True)
 
     assert list(tmp_path.iterdir()) == []

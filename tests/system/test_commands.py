@@ -119,6 +119,11 @@ def test_foreign_text_cannot_move_the_terminal(program: Program, words: tuple[st
         (("config", "get", "turn.settle_seconds"), 2, "Near: turns.settle_seconds"),
         (("config", "set", "turns.settle_seconds", "soon"), 78, "expected `float`"),
         (("nonsense",), 2, "No such command"),
+        (("facts", "list", "--since", "99999999999d"), 2, "no time"),
+        (("pause", "--for", "99999999999d"), 2, "no span"),
+        (("facts", "list", "--limit", "99999999999999999999"), 2, "not in the range"),
+        (("why", "t"), 1, "turns' ids start so"),
+        (("facts", "add", "x y", "--name", "a"), 2, "a: a name is two to five words"),
         (("--config", "/no/such/file", "status"), 78, "no such file"),
     ],
 )

@@ -187,6 +187,42 @@ def test_what_is_done_survives_a_vanished_folder(program: Program) -> None:
         program.until(lambda: len(program.turns()) == 2)
 
 
+def test_a_closed_terminal_does_not_end_the_service(program: Program) -> None:
+    """SIGHUP is no reason to die."""
+    with program.daemon() as process:
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+
+        assert process.poll() is None
+
+
+def test_a_damaged_waiting_turn_is_buried_and_the_others_go_on(program: Program) -> None:
+    """One row that cannot be read is dead and counted; later turns are settled, and status does not lie."""
+    with program.daemon():
+        at = program.json("status")["daemon"]["started_at"]
+        program.run("pause", "--for", "1h")
+        program.run("resume")
+    database = program.database()
+    session = ClaudeSession(at=at)
+    session.later(60)
+    (program.projects / "a.jsonl").write_bytes(session.turn(RULE))
+    stopped = Program(program.folder, projects="ask")
+    stopped.run("run", "--once")
+    database.execute("update turns set text = x'00010203' where state = 'waiting'")
+    database.execute("update turns set reason = 'queued' where state = 'waiting'")
+    database.conn.commit()
+    database.close()
+
+    with program.daemon():
+        program.until(lambda: "dead(unreadable)" in program.turns().values())
+        other = ClaudeSession("22222222-0000-4000-8000-000000000002", at=at)
+        other.later(90)
+        (program.projects / "b.jsonl").write_bytes(other.turn("We never push to main in this repo."))
+        program.until(lambda: "kept" in program.turns().values())
+
+    assert program.json("status")["dead"] == {"unreadable": 1}
+
+
 def has_turns(program: Program, count: int) -> bool:
     """Whether the ledger holds `count` turns."""
     return len(program.turns()) >= count

@@ -31,6 +31,7 @@ SECRETS = {  # ten kinds, all made up
 def planted(session: ClaudeSession) -> bytes:
     """A session with all of them, in every place in which a secret was ever found."""
     session.raw({"type": "ai-title", "aiTitle": f"fix {SECRETS['github']}", "sessionId": session.session_id})
+    session.raw({"type": SECRETS["slack"], "sessionId": session.session_id})
     session.prompt(
         f"{RULE} My password for the test box is {SECRETS['prose']}. Clone https://me:{SECRETS['url']}@example.com/a.git"
     )
@@ -43,6 +44,8 @@ def planted(session: ClaudeSession) -> bytes:
     session.result(
         "c1", f"[ok] {pem}", toolUseResult={"stdout": SECRETS["github"], "env": {"password": SECRETS["json"]}}
     )
+    session.call("c3", SECRETS["github"], {}, message=SECRETS["github"])
+    session.result("c3", "ok")
     session.call("c2", "Read", {"file_path": f"/work/{SECRETS['aws']}.txt"})
     session.result("c2", json.dumps({"password": SECRETS["json"], "nested": json.dumps({"slack": SECRETS["slack"]})}))
     session.say(f"I set {SECRETS['anthropic'][:30]}\n{SECRETS['anthropic'][30:]} and {SECRETS['slack']}.")
@@ -84,14 +87,17 @@ def test_an_erased_fact_is_gone_and_stays_gone(tmp_path: Path) -> None:
     copied = program.folder / "copy"
     copied.mkdir()
     (copied / "other.jsonl").write_bytes(bytes(session).replace(b"aaaa-4000", b"bbbb-4000"))
+    fork = bytes(session).replace(session.session_id.encode(), b"33333333-0000-4000-8000-000000000003")
+    (copied / "33333333-0000-4000-8000-000000000003.jsonl").write_bytes(fork.replace(b"aaaa-4000", b"cccc-4000"))
     program.json("backfill", str(copied))
     gone = program.json("facts", "list", "--status", "all")
+    after_again = program.holds("xylophone")
     anew = ClaudeSession("22222222-0000-4000-8000-000000000002", at="2027-01-01T09:00:00.000Z")
     anew.turn(RULE)
     (copied / "anew.jsonl").write_bytes(bytes(anew))
     program.json("backfill", str(copied))
 
-    assert after_erase == []
+    assert (after_erase, after_again) == ([], [])
     assert erased["copies"] == [{"file": str(program.projects / "s.jsonl"), "where": "session file of the agent"}]
     assert again["facts_added"] == 0
     assert gone == []

@@ -87,7 +87,7 @@ class Database:
 
     def _open_to_read(self) -> sqlite3.Connection:
         if not Path(self.path).exists():
-            raise StoreUnusableError(f"there is no database at {self.path} yet; `distiller setup` or `run` makes one")
+            raise StoreUnusableError(f"there is no database at {self.path} yet; `distiller run` makes one")
         try:
             connection = connect(f"file:{quoted(self.path)}?mode=ro", self.busy_seconds)
             schema = schema_of(connection)
@@ -99,7 +99,7 @@ class Database:
             schema = schema_of(connection)
         refuse_newer(schema, self.path)
         if schema < latest():
-            raise StoreUnusableError(f"{self.path} was written by an older program; run `distiller db migrate`")
+            raise StoreUnusableError(f"{self.path} is of an older program; `distiller run` brings it up to date")
         return connection
 
     def _open_to_write(self) -> sqlite3.Connection:

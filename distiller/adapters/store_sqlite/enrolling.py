@@ -9,9 +9,10 @@ from collections.abc import Collection, Sequence
 from distiller.adapters.store_sqlite import rows
 from distiller.adapters.store_sqlite.changes import propose_withdrawal
 from distiller.adapters.store_sqlite.part import Part
+from distiller.adapters.store_sqlite.tombstones import ANYWHERE, Tombstones
 from distiller.memory import ledger
 from distiller.memory.ledger import Entry, Newest
-from distiller.vocabulary import Cursor, Enrolled, EnrolledAs, Enrolment, TurnState
+from distiller.vocabulary import Cursor, Enrolled, EnrolledAs, Enrolment, Mark, TurnState
 
 CURSOR_COLUMNS = (
     *(name for name in Cursor.__struct_fields__ if name != "identity"),
@@ -37,7 +38,7 @@ PUT_SESSION = """
     root_session_id = excluded.root_session_id,
     parent_session_id = coalesce(excluded.parent_session_id, parent_session_id),
     role = excluded.role,
-    title = coalesce(excluded.title, title),
+    title = CASE title WHEN '' THEN '' ELSE coalesce(excluded.title, title) END, -- '': erased for good
     cwd = coalesce(excluded.cwd, cwd),
     project_key = excluded.project_key,
     file = excluded.file,
@@ -116,17 +117,21 @@ class Enrolling(Part):
         """All cursors by path."""
         return {row["path"]: rows.cursor(row) for row in self.database.read("SELECT * FROM cursors ORDER BY path")}
 
-    def digests(self, keys: Collection[str]) -> dict[str, str]:
-        """Digest of the newest revision of each of `keys` that the ledger knows."""
-        sql = "SELECT key, digest FROM turns WHERE newest = 1 AND key IN (SELECT value FROM json_each(?))"
-        return {row["key"]: row["digest"] for row in self.database.read(sql, (rows.to_json(list(keys)),))}
+    def marks(self, keys: Collection[str]) -> dict[str, Mark]:
+        """The newest revision of each of `keys` that the ledger knows, in short."""
+        sql = """
+          SELECT key, digest, state, reason, backend, project_key FROM turns
+          WHERE newest = 1 AND key IN (SELECT value FROM json_each(?))
+        """
+        found = self.database.read(sql, (rows.to_json(list(keys)),))
+        return {row["key"]: rows.value_of(row, Mark) for row in found}
 
     def enrol(
         self, turns: Sequence[Enrolment], cursor: Cursor | None, *, withdrawn: Sequence[str] = (), at: str
     ) -> list[Enrolled]:
         """Enter finished turns and move the cursor, in one transaction (rules: `memory.ledger`)."""
         with self.database.writing() as connection:
-            entered = [enter(connection, turn, at=at) for turn in turns]
+            entered = [enter(connection, turn, self.tombstones, at=at) for turn in turns]
             for key in withdrawn:
                 self._withdraw(connection, key, at=at)
             if cursor is not None:
@@ -139,7 +144,7 @@ class Enrolling(Part):
             connection.execute(PUT_BACKFILLED, {**rows.cursor_parameters(cursor), "offset_byte": 0})
 
     def _withdraw(self, connection: sqlite3.Connection, key: str, *, at: str) -> None:
-        newest = Answers(connection).newest(key)
+        newest = Answers(connection, self.tombstones).newest(key)
         if newest is None or (newest.state, newest.reason) == (TurnState.SKIPPED, "withdrawn"):
             return
         if newest.state is TurnState.WAITING:
@@ -155,8 +160,9 @@ class Enrolling(Part):
 class Answers:
     """`ledger.Questions` answered by the database, each with one indexed look-up."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, tombstones: Tombstones) -> None:
         self.connection = connection
+        self.tombstones = tombstones
 
     def newest(self, key: str) -> Newest | None:
         """The newest revision of `key`."""
@@ -176,6 +182,15 @@ class Answers:
         }
         return bool(self.connection.execute(COPIED, values).fetchone()[0])
 
+    def erased(self, turn: Enrolment) -> bool:
+        """Whether the person's words in it were erased."""
+        said = ((row.message_id, row.text) for row in turn.text.rows if row.part == "own" and not row.previous)
+        return self.tombstones.holds(self.connection, said)
+
+    def tells(self, text: str) -> bool:
+        """Whether `text` holds erased words."""
+        return self.tombstones.holds(self.connection, [(ANYWHERE, text)])
+
     def paused(self, turn: Enrolment) -> bool:
         """Whether it ended inside a pause."""
         session = f"{turn.session.agent}:{turn.session.id}"
@@ -194,9 +209,11 @@ class Answers:
         return self.connection.execute(sql, (prompt_digest,)).fetchone() is not None
 
 
-def enter(connection: sqlite3.Connection, turn: Enrolment, *, at: str) -> Enrolled:
+def enter(connection: sqlite3.Connection, turn: Enrolment, tombstones: Tombstones, *, at: str) -> Enrolled:
     """Write one turn as the ledger's rules say."""
-    entry = ledger.enter(turn, Answers(connection))
+    ask = Answers(connection, tombstones)
+    entry = ledger.enter(turn, ask)
+    turn = ledger.untitled_if_erased(turn, ask)
     if entry.freshen:
         freshen(connection, turn, entry.revision)
     if entry.how is not EnrolledAs.KNOWN:

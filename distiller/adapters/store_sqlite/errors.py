@@ -30,7 +30,8 @@ def translation(error: sqlite3.Error, path: str) -> DistillerError | None:
         )
     if code in DAMAGED:
         return StoreUnusableError(
-            f"{path} is damaged ({error}); copies stand in the folder backups beside it: run `distiller db restore`"
+            f"{path} is damaged ({error}); nothing was changed. Stop the service and put the newest file of the folder"
+            " backups beside it in its place"
         )
     return None
 

@@ -109,6 +109,8 @@ DELETIONS = (
     # What told the facts goes whole: a retelling in other words cannot be found by looking for the words.
     "UPDATE turns SET prompt = '' WHERE key IN (SELECT value FROM json_each(:turns))",
     "UPDATE sessions SET note = NULL WHERE id IN (SELECT value FROM json_each(:sessions)) OR clean_text(note) <> note",
+    # An empty title stays empty, though the session goes on to tell it: it may hold the beginning of the words.
+    "UPDATE sessions SET title = '' WHERE id IN (SELECT value FROM json_each(:sessions))",
     """
     UPDATE passes SET prompt = NULL, answer = NULL WHERE turn_key IN (SELECT value FROM json_each(:turns))
       OR clean_zlib(prompt) <> prompt OR clean_zlib(answer) <> answer

@@ -7,6 +7,7 @@ commit replaces it. The answer of a lost pass is handed to the next owner.
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Collection
 from typing import Any
 
@@ -45,6 +46,10 @@ DUE = f"""
         AND e.reason NOT IN {HELD} AND (e.retry_at IS NULL OR e.retry_at <= :soon)
     )
 """
+BURY_UNREADABLE = """
+  UPDATE turns SET state = 'dead', reason = 'unreadable', settled_at = :at, text = NULL WHERE key = :key AND newest = 1
+"""
+WAS_KEPT = "SELECT 1 FROM turns WHERE key = ? AND newest = 0 AND state = 'kept'"
 CLAIMABLE = """
   SELECT t.*, s.root_session_id, s.note FROM turns t LEFT JOIN sessions s ON s.agent = t.agent AND s.id = t.session_id
   WHERE t.key = :key AND t.newest = 1 AND t.state = 'waiting' AND (t.lease_until IS NULL OR t.lease_until <= :at)
@@ -113,15 +118,19 @@ class Settling(Part):
             if row is None:
                 return None
             answer = interrupt(connection, row["pass_id"], row["revision"])
-            lease = rows.lease(
-                row,
-                owner=owner,
-                generation=row["lease_generation"] + 1,
-                until=after(at, seconds=lease_seconds),
-                pass_id=self.new_id(),
-                attempt=row["attempts"] + 1,
-                answer=answer,
-            )
+            try:
+                lease = rows.lease(
+                    row,
+                    owner=owner,
+                    generation=row["lease_generation"] + 1,
+                    until=after(at, seconds=lease_seconds),
+                    pass_id=self.new_id(),
+                    attempt=row["attempts"] + 1,
+                    answer=answer,
+                )
+            except (zlib.error, ValueError, msgspec.MsgspecError):
+                connection.execute(BURY_UNREADABLE, {"key": key, "at": at})
+                return None
             values = {**msgspec.structs.asdict(lease), "tokens": reserved_tokens, "usd": reserved_usd, "at": at}
             wait_ms = max(0, round(1000 * seconds_between(lease.enrolled_at, at)))
             connection.execute(TAKE, values)
@@ -158,7 +167,8 @@ class Settling(Part):
             plan = self._plan(connection, settlement, lease, turn["project_key"], at=at)
             group = self.new_id()
             carry_out(connection, plan, group=group, actor="pass", at=at, pass_id=lease.pass_id)
-            state, reason = ledger.outcome(settlement, plan)
+            kept_before = connection.execute(WAS_KEPT, (lease.key,)).fetchone() is not None
+            state, reason = ledger.outcome(settlement, plan, kept_before=kept_before)
             close_pass(connection, settlement, plan, lease, outcome=state, reason=reason)
             settle(connection, settlement, lease, state=state, reason=reason, at=at)
             save_note(connection, settlement, lease)

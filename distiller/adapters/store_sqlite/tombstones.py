@@ -21,6 +21,8 @@ import msgspec
 from distiller.vocabulary import Claim, Evidence
 
 SPAN_WORDS = 4
+ANYWHERE = ""  # in place of a message id: for titles, which tell words without saying whose message they are
+MOST_SPANS = 2000  # of one text; what a person types is shorter
 PUT = """
   INSERT INTO tombstones (key_id, hash, what, at) VALUES (:key_id, :hash, :what, :at)
   ON CONFLICT (key_id, hash) DO UPDATE SET at = max(at, excluded.at)
@@ -60,7 +62,12 @@ class Tombstones:
             append_private(self.key_file, secrets.token_hex(32) + "\n")
         key_id, key = self.keys()[0]
         slugs = {("slug", digest(key, scope, name)) for scope, name in names}
-        spans = {("quote", digest(key, quote.message_id, span)) for quote in quotes for span in spans_of(quote.quote)}
+        spans = {
+            ("quote", digest(key, where, span))
+            for quote in quotes
+            for span in spans_of(quote.quote)
+            for where in (quote.message_id, ANYWHERE)
+        }
         return [Tombstone(hash_, what, at, key_id) for what, hash_ in sorted(slugs | spans)]
 
     def write(self, connection: sqlite3.Connection, tombstones: Sequence[Tombstone]) -> None:
@@ -114,6 +121,16 @@ class Tombstones:
             if barred and len(barred) == len(claim.evidence):
                 pairs.add((claim.slug, ""))
         return frozenset(pairs)
+
+    def holds(self, connection: sqlite3.Connection, said: Iterable[tuple[str, str]]) -> bool:
+        """Whether any of the (message id, text) holds words that were erased in that message."""
+        keys = self.keys()
+        return bool(keys) and any(
+            erased_at(connection, key_id, digest(key, message_id, span))
+            for message_id, text in said
+            for span in spans_of(text)[:MOST_SPANS]
+            for key_id, key in keys
+        )
 
     def slug_barred_until(
         self, connection: sqlite3.Connection, keys: Sequence[tuple[str, bytes]], scope: str, name: str

@@ -119,6 +119,10 @@ def main() -> None:
         sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        tell(f"{where}{error.strerror or error}. Nothing that was committed is lost; mend that and try again.")
+        sys.exit(1)
     except Exception as error:  # noqa: BLE001 -- people get one line; where it was is enough to report it
         trace = error.__traceback__
         while trace and trace.tb_next:

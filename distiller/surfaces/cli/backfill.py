@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 @click.option("--since", metavar="T", help="Turns since a time, or within a span such as 30d.")
 @click.option("--project", metavar="GLOB", help="Projects whose name or key fits.")
 @click.option("--agent", metavar="NAME", help="One agent's sessions.")
-@click.option("--limit", type=click.IntRange(min=1), help="Distil at most N turns.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="$", help="Stop when the calls have cost this much.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), help="Distil at most N turns.")
+@click.option(
+    "--max-cost", type=click.FloatRange(0, 1_000_000), metavar="$", help="Stop when the calls have cost this much."
+)
 @click.option("--backend", type=click.Choice(["embedded"]), help="Instead of the backend of the settings.")
 @click.option("--preview", is_flag=True, help="Show what would come of it; nothing is stored or sent.")
 @click.option("--again", is_flag=True, help="Also turns that are settled: each gets a new pass; your edits stay.")
@@ -45,6 +47,8 @@ def backfill(door: Door, /, paths: tuple[str, ...], preview: bool, as_json: bool
     Safe to stop with Ctrl-C and to run again: what is settled is known.
     """
     app = door.app
+    if chosen["max_cost"] is not None and not chosen["max_cost"] >= 0:
+        raise UsageError("--max-cost is a number of dollars; nothing was read.")
     if chosen["settled_by"] and not chosen["again"]:
         raise UsageError("--settled-by goes with --again; nothing was read.")
     options = Options(

@@ -13,7 +13,7 @@ from distiller.service import curate, report
 from distiller.surfaces.cli import output
 from distiller.surfaces.cli.here import named_project, project_here, scopes_here
 from distiller.surfaces.cli.since import since as since_time
-from distiller.vocabulary import Applied, Fact, FactKind, FactQuery, FactStatus, Op
+from distiller.vocabulary import Applied, Fact, FactKind, FactQuery, FactStatus, Op, Redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ def facts() -> None:
 def query_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which facts are meant."""
     for option in (
-        click.option("--limit", type=click.IntRange(min=1), help="At most N."),
+        click.option("--limit", type=click.IntRange(1, 1_000_000), help="At most N."),
         click.option("--since", metavar="T", help="Changed at or after a time, or within a span such as 7d."),
         click.option("--kind", type=KINDS),
         click.option(
@@ -199,9 +199,9 @@ def add_fact(app: App, text: str, *, name: str | None, kind: str, everywhere: bo
     project = project_here(app)
     if not everywhere:
         project = app.store.save_project(project, at=now)
-    clean = app.rules.redact(text)
-    if clean != text:
-        output.say("distiller: something that looks like a secret was left out.", err=True)
+    clean = without_secret(app, text)
+    if name is not None:
+        without_secret(app, name)
     evidence = curate.said(
         clean, at=now, local_date=app.clock.local_date(now), project_key=project.key, message_id=f"typed:{uuid4()}"
     )
@@ -217,6 +217,14 @@ def add_fact(app: App, text: str, *, name: str | None, kind: str, everywhere: bo
     )
 
 
+def without_secret(app: App, text: str) -> Redacted:
+    """What the person typed, redacted; they are told if something was left out."""
+    clean = app.redact(text)
+    if clean != text:
+        output.say("distiller: something that looks like a secret was left out.", err=True)
+    return clean
+
+
 @facts.command()
 @click.argument("name")
 @click.option("--summary", metavar="TEXT", help="The line that is listed, at most 120 characters.")
@@ -230,13 +238,12 @@ def edit(door: Door, name: str, summary: str | None, body: str | None, kind: str
     fact = curate.find(app.store, name, scopes=scopes_here(app))
     if summary is None and body is None and kind is None:
         summary, body = edited(fact)
-    redact = app.rules.redact
     applied = curate.edit(
         app.store,
         fact,
         at=app.now(),
-        summary=None if summary is None else redact(summary),
-        body=None if body is None else redact(body),
+        summary=None if summary is None else without_secret(app, summary),
+        body=None if body is None else without_secret(app, body),
         kind=FactKind(kind) if kind else None,
     )
     tell_applied(applied, wants_json=wants_json)
@@ -298,7 +305,7 @@ def forget(
     app = door.app
     found = named_or_all(app, names, project=project, session=session, since=since, erase=erase)
     if not found:
-        output.say("No facts; nothing was changed.")
+        tell_applied(Applied("", ()), wants_json=wants_json)
         return
     if not yes and (erase or len(found) > ASK_ABOVE):
         confirm(found, erase=erase)

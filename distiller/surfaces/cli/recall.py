@@ -52,13 +52,14 @@ def hint(door: Door, here: Project, elsewhere: int) -> None:
 
 @click.command()
 @click.argument("text", nargs=-1, required=True)
+@click.option("--name", metavar="SLUG", help="Its name; else made from the text.")
 @click.option("--everywhere", is_flag=True, help="It holds in all projects; else in this folder's project.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_obj
-def remember(door: Door, text: tuple[str, ...], everywhere: bool, as_json: bool) -> None:
+def remember(door: Door, text: tuple[str, ...], name: str | None, everywhere: bool, as_json: bool) -> None:
     """Store TEXT as a fact in your own words; the name and kind are made from it."""
     from distiller.surfaces.cli.facts import add_fact, tell_applied
 
     kind = "user" if everywhere else "project"
-    applied = add_fact(door.app, " ".join(text), name=None, kind=kind, everywhere=everywhere)
+    applied = add_fact(door.app, " ".join(text), name=name, kind=kind, everywhere=everywhere)
     tell_applied(applied, wants_json=as_json)

@@ -110,7 +110,9 @@ def counted(counts: dict[str, int]) -> str:
 
 @click.command()
 @click.option("-f", "--follow", is_flag=True, help="Go on as lines come, through rotation.")
-@click.option("-n", "count", type=click.IntRange(min=0), default=None, help="Last N lines (20 with -f, else 200).")
+@click.option(
+    "-n", "count", type=click.IntRange(0, 1_000_000), default=None, help="Last N lines (20 with -f, else 200)."
+)
 @click.option("--level", type=click.Choice(["debug", "info", "warning", "error"]), help="This level and worse.")
 @click.option("--since", metavar="T", help="From a time, or a span such as 10m.")
 @click.option("--turn", metavar="ID", help="One turn's lines.")

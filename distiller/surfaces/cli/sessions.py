@@ -25,7 +25,7 @@ def sessions() -> None:
 @sessions.command(name="list")
 @click.option("--agent", metavar="NAME", help="One agent's.")
 @click.option("--project", metavar="NAME", help="One project's.")
-@click.option("--limit", type=click.IntRange(min=1), default=30, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=30, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="A JSON array.")
 @click.pass_obj
 def list_(door: Door, agent: str | None, project: str | None, limit: int, as_json: bool) -> None:

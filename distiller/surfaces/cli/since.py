@@ -10,7 +10,7 @@ import click
 from distiller import timestamps
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-SPAN = re.compile(r"^(\d+)([smhdw])$")
+SPAN = re.compile(r"^(\d{1,6})([smhdw])$")
 
 
 def seconds(text: str) -> float:
@@ -33,13 +33,13 @@ def since(text: str | None, *, now: str) -> str | None:
     """
     if text is None:
         return None
-    if SPAN.match(text.strip()):
-        return timestamps.after(now, seconds=-seconds(text))
     try:
+        if SPAN.match(text.strip()):
+            return timestamps.after(now, seconds=-seconds(text))
         at = datetime.fromisoformat(text)
-    except ValueError:
+        return timestamps.to_text(at if at.tzinfo else at.astimezone())
+    except (ValueError, OverflowError):
         raise click.BadParameter(f"{text!r} is no time; write for example 30d, 2h, 2026-12-01") from None
-    return timestamps.to_text(at if at.tzinfo else at.astimezone())
 
 
 def until(text: str | None, *, now: str) -> str | None:

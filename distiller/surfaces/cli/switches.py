@@ -60,7 +60,8 @@ def pause(door: Door, here: bool, project: str | None, session: str | None, span
         door.app.store.save_project(project_here(door.app), at=now)
     door.app.store.pause(Pause(str(uuid4()), level, aim, now, end))
     until = f" until {output.local(end)}" if end else ""
-    output.say(f"Memory is off for {words}{until}. `distiller resume` switches it on again.")
+    again = {"all": "", "project": f" --project {aim}", "session": f" --session {aim.rpartition(':')[2]}"}[level]
+    output.say(f"Memory is off for {words}{until}. `distiller resume{again}` switches it on again.")
 
 
 @click.command()

@@ -25,6 +25,8 @@ def why(door: Door, name: str, as_json: bool) -> None:
     """Explain how a turn ended (t… as in the log), or where a fact comes from."""
     app = door.app
     rows = app.store.turn(name)
+    if len(shown := {row.id for row in rows}) > 1:
+        raise AmbiguousNameError(f"{name}: {len(shown)} turns' ids start so: {', '.join(sorted(shown)[:8])}.")
     if not rows:
         rows = turns_of_fact(app, name)
     projects = {project.key: project.name for project in app.store.projects()}

@@ -245,7 +245,7 @@ class Parser:
             kind = value.get("type")
             shape = _SHAPES.get(kind) if isinstance(kind, str) else None
             if shape is None:
-                pieces.append(Unknown(str(kind)[:80]))
+                pieces.append(Unknown(kind[:80] if isinstance(kind, str) else "untyped"))
             elif read := self.readers.get(shape):
                 pieces.extend(Unknown(f"block/{name}") for name in _unknown_blocks(value))
                 pieces.extend(read(tolerant.fit(value, shape)))
@@ -477,7 +477,7 @@ def _unknown_blocks(value: dict[str, Any]) -> list[str]:
     message = value.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     kinds = [block.get("type") for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    return [str(kind)[:80] for kind in kinds if kind not in _BLOCK_TYPES]
+    return [str(kind)[:80] for kind in kinds if not (isinstance(kind, str) and kind in _BLOCK_TYPES)]
 
 
 _BLOCK_TYPES = frozenset({"text", "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"})

@@ -164,7 +164,45 @@ def test_a_turn_that_another_process_holds_waits() -> None:
 
     report = world.backfill()
 
-    assert (report.known, len(backend.requests)) == (1, 0)
+    assert (report.waiting, report.known, len(backend.requests)) == (1, 0, 0)
+
+
+def test_a_backfill_that_was_stopped_anywhere_is_caught_up_by_one_more() -> None:
+    """All turns of a session that were left waiting are settled by the next run, not one a run."""
+    world = World(backend=(backend := FakeBackend()))
+    put(world, 1, [f"We keep rule number {number} in mind." for number in range(6)])
+    world.backfill(options=Options(limit=1))
+
+    report = world.backfill()
+
+    assert (report.empty, report.known, report.waiting) == (5, 1, 0)
+    assert len(backend.requests) == 6
+
+
+def test_filters_hold_for_what_was_left_waiting_too() -> None:
+    """Turns of another project stay as they are, settled or not."""
+    world = World(backend=(backend := FakeBackend()))
+    put(world, 1, [RULE, "Explain the walker module."], cwd="/work/app")
+    world.backfill(options=Options(limit=1))
+
+    report = world.backfill(options=Options(project="shop"))
+
+    assert (report.turns, len(backend.requests)) == (0, 1)
+
+
+def test_a_second_pass_leaves_what_was_skipped_or_kept() -> None:
+    """`--again` reads no paused turn, and a turn whose facts are found again stays kept."""
+    world = World()
+    put(world, 1, [RULE])
+    world.backfill()
+    world.pause()
+    session = world.session("/claude_code/live.jsonl", session_id="99999999-0000-4000-8000-000000000009")
+    session.turn("We never push to main in this repo.")
+    world.store.resume(level="all", target="", at=world.clock.text())
+
+    world.backfill(options=Options(again=True))
+
+    assert world.outcomes() == ["kept", "skipped(paused)"]
 
 
 def test_turns_that_ended_while_paused_stay_unread() -> None:

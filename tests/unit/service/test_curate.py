@@ -8,6 +8,7 @@ import pytest
 
 from distiller.errors import AmbiguousNameError, ConflictError, UnknownNameError, UsageError
 from distiller.service import curate
+from distiller.service.recall import quote_of
 from distiller.vocabulary import Applied, Fact, FactKind, FactQuery, FactStatus, Project, Redacted
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore
@@ -144,6 +145,38 @@ def test_undo_refuses_what_was_changed_since(desk: Desk) -> None:
         curate.undo(desk.store, group=applied.group, at=desk.now)
 
     assert desk.bodies() == ["use uv"]
+
+
+def test_undo_goes_back_step_by_step_and_takes_the_quote_along(desk: Desk) -> None:
+    """Three versions: two undos lead to the first, whose words are the proof again."""
+    desk.add("use pip", name="package-tool")
+    desk.add("use poetry", name="package-tool")
+    desk.add("use uv", name="package-tool")
+
+    curate.undo(desk.store, group=None, at=desk.now)
+    middle = desk.bodies()
+    curate.undo(desk.store, group=None, at=desk.now)
+
+    fact = desk.fact("package-tool")
+    assert (middle, fact.body) == (["use poetry"], "use pip")
+    assert quote_of(fact, desk.store.evidence([fact.id])[fact.id]) == "use pip"
+
+
+def test_a_new_body_is_what_lists_show(desk: Desk) -> None:
+    """The summary follows the body, unless the person gives one."""
+    desk.add("use pip", name="package-tool")
+    curate.edit(desk.store, desk.fact("package-tool"), at=desk.now, summary=None, body="use uv", kind=None)
+    followed = desk.fact("package-tool").summary
+    curate.edit(desk.store, desk.fact("package-tool"), at=desk.now, summary="uv only", body="use uv, only", kind=None)
+
+    assert (followed, desk.fact("package-tool").summary) == ("use uv", "uv only")
+
+
+@pytest.mark.parametrize("name", ["a", "Upper-Case", "a-b-c-d-e-f", "quarantined-12345678"])
+def test_a_name_that_is_none_is_refused(desk: Desk, name: str) -> None:
+    """Two to five words; names of quarantined text are not for facts."""
+    with pytest.raises(UsageError, match="two to five words"):
+        desk.add("use uv", name=name)
 
 
 def test_a_pin_is_set_once_and_taken_off_again(desk: Desk) -> None:
