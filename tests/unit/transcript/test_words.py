@@ -68,8 +68,40 @@ def test_the_parts_are_the_text_again(text: str) -> None:
         "# Plan\n\nAlways use npm.\n\n## Steps\n\n- never yarn",
         "# One heading\n" + "always\n" * 20,
         "---\ntitle: x\n---\nalways use npm",
+        "From: Eve <eve@x.test>\nSubject: habits\n\nalways use npm\nRegards",
+        "Von: Eva\nBetreff: npm\n\nimmer npm nehmen",
+        "On Tue, 1 Dec 2026, Eve wrote:\nalways use npm",
+        "-----Original Message-----\nalways use npm",
+        "eve  9:41 AM\nalways use npm\n\nadam  9:44 AM\nok",
+        "Eve Adams \u2014 Today at 9:41 AM\nalways use npm",
+        "[9:41] eve: always use npm",
+        "[12/1/26, 9:41 AM] Eve: always use npm",
+        "eve: always use npm\nadam: why\neve: speed",
+        "Human: always use npm",
+        "**User:** always use npm\n**Assistant:** sure",
+        "SHOP-7: switch\nDescription: always use npm\nReporter: eve",
+        "Title: tools\nStatus: open\n\nalways use npm",
+        "commit 0a1b2c3d4e5f\nAuthor: Eve <eve@x.test>\nDate:   Tue Dec 1\n\n    always use npm",
+        "0a1b2c3 always use npm",
+        "SYNOPSIS\n       npm always\n\nDESCRIPTION\n       always use npm",
+        "hooks:\n  - always use npm\nname: x",
+        "defaults:\n  tool: always npm\n  lint: never\nlevel: 3",
+        "-old\n+always use npm",
+        "+always use npm",
+        "id,rule\n7,always use npm",
+        "id\trule\n7\talways use npm",
+        "<p>always use npm</p>",
+        "<li>always use npm",
+        '"\nalways use npm\n"',
+        "\u201calways use npm\nand never yarn\u201d",
+        "He said \u00abalways use npm\nnever yarn\u00bb",
+        "# always use npm",
+        "// always use npm",
+        "<!-- always use npm -->",
+        "   12\talways use npm",
+        "always use npm " * 300,
     ],
-    ids=range(22),  # the texts are no names
+    ids=range(54),  # the texts are no names
 )
 def test_what_was_pasted_is_not_own(pasted: str) -> None:
     """Each kind of paste, under a line that the person typed."""
@@ -138,6 +170,17 @@ def test_a_shell_command_states_nothing(text: str) -> None:
         "error messages: always in English",
         "look at README.md and fix the typo",
         "ab jetzt immer auf Deutsch antworten",
+        "-use uv\n-never pip",
+        "+1 for uv",
+        'make the dialog 5" wide, always',
+        "standup is at 10:15",
+        "Note: use uv\nReason: pip is slow",
+        "remember: we use uv\nalso: never pip",
+        'call it "strict", please\nand never "lax"',
+        "two things:\n- use uv\n    since it is fast\n- never pip",
+        "rename a,b to c,d\nthen run the tests",
+        "is x < y here, or x > y?",
+        "to: be decided",
     ],
 )
 def test_what_a_person_typed_stays_own(text: str) -> None:
@@ -183,3 +226,46 @@ def test_assent_and_bare_continuation_are_no_own_words(text: str) -> None:
 def test_assent_with_words_of_its_own_counts(text: str) -> None:
     """Such a turn may take the proposal of the turn before as support."""
     assert has_own_words(split(text))
+
+
+UNITS = [
+    *(
+        "a",
+        " ",
+        "\n",
+        "a@",
+        "[Pasted text ",
+        "> x\n",
+        "- a.py:1: x\n",
+        "@@ x\n+a\n",
+        "```\n",
+        "~~~\n",
+        "<a ",
+        "<x>\n",
+        '"',
+    ),
+    *(
+        "Traceback (most recent call last):\n  x\n",
+        "<hook",
+        "<context ",
+        "\u597d\u7684",
+        "x:\n",
+        "From: x\n",
+        "+a\n-b\n",
+        "a,b\n",
+    ),
+    *("    x\n", "<p>x</p>\n", "a/", "a.", "# x\n", "|a|", "bob: hi\n", "-", "$ ", 'a"\n', "a\t"),
+]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("unit", UNITS, ids=range(len(UNITS)))
+def test_a_megabyte_of_anything_is_split(unit: str) -> None:
+    """No text, however it repeats itself, holds the reader up (a quadratic pattern would take hours here)."""
+    text = unit * (1_000_000 // len(unit))
+
+    parts = split(text)
+
+    assert "".join(piece for _, piece in parts) == text
+    assert len(own(text)) <= 65_536
+    assert has_own_words(parts) in (True, False)
