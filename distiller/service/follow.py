@@ -78,6 +78,7 @@ class Follower:
         self._seen: dict[str, tuple[int, int, int]] = {}  # path -> device, inode, size when last looked at
         self._untyped: dict[str, dict[str, str]] = {}  # folder -> session -> when it was first seen
         self._known_sessions: set[str] = set()
+        self.unreadable: dict[str, str] = {}  # file -> why, as long as it lasts
         self.alarm: Alarm | None = None
 
     async def sweep(self) -> list[Enrolled]:
@@ -103,15 +104,22 @@ class Follower:
     async def _guarded(self, path: str, work: Awaitable[list[Enrolled]]) -> list[Enrolled]:
         """Do the work on one file; trouble with the file, or a fault of ours in it, is told and kept to it."""
         try:
-            return await work
+            done = await work
         except DistillerError:
             raise  # the store's trouble is everybody's
         except OSError as error:
             reason = error.strerror or str(error)
         except Exception as error:  # noqa: BLE001 -- one file must not cost the person the others
             reason = type(error).__name__
-        self._notifier.event("file.unreadable", level="warning", file=self._reading.stored_path(path), reason=reason)
+        else:
+            self.unreadable.pop(self._reading.stored_path(path), None)
+            return done
+        name = self._reading.stored_path(path)
+        if self.unreadable.get(name) != reason:
+            self._notifier.event("file.unreadable", level="warning", file=name, reason=reason)
+        self.unreadable[name] = reason
         self._files.pop(path, None)
+        self._seen.pop(path, None)
         return []
 
     async def _follow(self, path: str) -> list[Enrolled]:
@@ -270,6 +278,7 @@ class Follower:
     async def _gone(self, path: str) -> None:
         """A vanished file is normal: agents delete old sessions. What was enrolled stays."""
         self._seen.pop(path, None)
+        self.unreadable.pop(self._reading.stored_path(path), None)
         if self._files.pop(path, None) is not None:
             self._notifier.event("file.vanished", file=self._reading.stored_path(path))
 

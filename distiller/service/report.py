@@ -180,6 +180,10 @@ def found_problems(
         problems.append(Problem("no-heartbeat", f"The service has not said a word since {heartbeat}.", "restart it"))
     if trouble := live.get("trouble"):
         problems.append(Problem("trouble", str(trouble), "see `distiller logs`"))
+    if unreadable := live.get("unreadable"):
+        file, reason = next(iter(unreadable.items()))
+        text = f"{len(unreadable)} session file(s) cannot be read, the first is {file} ({reason}); the others are."
+        problems.append(Problem("file-unreadable", text, "see `distiller logs --level warning`"))
     if halt:
         problems.append(Problem(str(halt["reason"]), f"Halted: {halt['text']}. Turns wait.", "distiller resume"))
     if oldest_waiting_at is not None and timestamps.seconds_between(oldest_waiting_at, now) > WAITING_LIMIT_SECONDS:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HEARTBEAT_SECONDS = 15
 RESTART = 4  # exit code
+SHOWN_FILES = 20
 BATCH = 50
 TROUBLE_SECONDS = 60
 LEAST_WAIT_SECONDS = 0.05
@@ -243,6 +244,7 @@ class Daemon:
             "started_at": self._started_at,
             "heartbeat_at": self._app.now(),
             "trouble": self._last_trouble,
+            "unreadable": dict(list(self._follower.unreadable.items())[:SHOWN_FILES]),
         }
 
     def _tell_trouble(self, where: str, error: Exception) -> None:

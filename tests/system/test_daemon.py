@@ -223,6 +223,28 @@ def test_a_damaged_waiting_turn_is_buried_and_the_others_go_on(program: Program)
     assert program.json("status")["dead"] == {"unreadable": 1}
 
 
+def test_ctrl_c_ends_a_backfill_soon_and_the_next_goes_on(program: Program) -> None:
+    """Stoppable at any time: the report says so, exit code 3, and nothing is lost or done twice."""
+    for number in range(30):
+        session = ClaudeSession(f"{number:08d}-0000-4000-8000-000000000001", at="2026-11-01T09:00:00.000Z")
+        text = b"".join(session.turn(f"In this repo we never touch part {part} of {number}.") for part in range(40))
+        (program.projects / f"{number}.jsonl").write_bytes(text)
+    process = program.start("backfill", "--json")
+    program.until(lambda: has_turns(program, 20))
+
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    report = json.loads(out)
+    rest = program.json("backfill")
+
+    assert (process.returncode, report["stopped"]) == (3, "interrupted")
+    assert b"Traceback" not in err
+    assert report["turns"] < 1200
+    assert (rest["turns"], rest["waiting"], rest["stopped"]) == (1200, 0, None)
+    passes = program.rows("select turn_key, count(*) as n from passes where outcome != 'interrupted' group by turn_key")
+    assert (len(passes), {row["n"] for row in passes}) == (1200, {1})
+
+
 def has_turns(program: Program, count: int) -> bool:
     """Whether the ledger holds `count` turns."""
     return len(program.turns()) >= count

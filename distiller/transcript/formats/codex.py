@@ -272,7 +272,7 @@ class Parser:
         role = None
         if subagent is not None:
             role, self._origin = SessionRole.SUBAGENT, Origin.SUBAGENT
-        elif source in _HEADLESS or meta.originator == "codex_exec":
+        elif (isinstance(source, str) and source in _HEADLESS) or meta.originator == "codex_exec":
             role, self._origin = SessionRole.PROGRAM, Origin.PROGRAM
         return (About(id=meta.id, root_id=self._root, parent_id=parent, role=role, cwd=meta.cwd, at=at),)
 
