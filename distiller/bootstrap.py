@@ -239,7 +239,7 @@ class App:
 
     def stored_path(self, path: str) -> str:
         """How the file at `path` is named in the store."""
-        from distiller.service.enrol import stored_path
+        from distiller.service.places import stored_path
 
         return stored_path(path, self.redact)
 

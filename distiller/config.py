@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -192,7 +191,7 @@ def load(
     place = home_at(home, environment)
     path = Path(file or environment.get("DISTILLER_CONFIG") or place.config / "config.toml").expanduser()
     try:
-        from_file = tomllib.loads(path.read_text("utf-8"))
+        from_file = parsed(path.read_text("utf-8"))
     except FileNotFoundError:
         if file:
             raise SettingError(f"{path}: no such file. Nothing was changed; check --config.") from None
@@ -229,9 +228,20 @@ NOT_SETTINGS = {"DISTILLER_HOME", "DISTILLER_CONFIG", "DISTILLER_SHARED", "DISTI
 def read_value(text: str) -> Any:
     """A value as written on a command line: TOML where it parses, else the text itself."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parsed(f"value = {text}")["value"]
+    except ValueError:
         return text
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """TOML as dicts.
+
+    Raises:
+        ValueError: it is no TOML.
+    """
+    import tomllib  # noqa: PLC0415 -- 5 ms that a person without a settings file need not pay
+
+    return tomllib.loads(text)
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -345,6 +355,6 @@ def check(text: str, path: Path) -> Settings:
         SettingError: names the key and what is expected.
     """
     try:
-        return msgspec.convert(tomllib.loads(text), Settings, strict=False)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(parsed(text), Settings, strict=False)
+    except (ValueError, msgspec.ValidationError) as error:
         raise SettingError(refused(error, path, {})) from None

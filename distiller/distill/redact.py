@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import msgspec
 
-from distiller.distill.secret_names import named_secrets, secret_field, secret_in_field
 from distiller.distill.secret_shapes import KEY_LINES, PRIVATE_KEY, PRIVATE_KEY_END, SHAPES
 from distiller.vocabulary import Redacted
 
@@ -69,7 +70,7 @@ class Redactor:
         spans = [
             *_private_keys(text),
             *_shapes(text, lower),
-            *map(_Span._make, named_secrets(text, lower)),
+            *_named(text, lower),
             *self._own(text),
         ]
         if not spans:
@@ -116,11 +117,16 @@ class Redactor:
         return clean
 
     def _field(self, key: str, item: Any, depth: int) -> Any:
-        kind = secret_field(key)
-        if kind and isinstance(item, str | int) and not isinstance(item, bool) and secret_in_field(kind, str(item)):
+        kind = _names().secret_field(key)
+        if (
+            kind
+            and isinstance(item, str | int)
+            and not isinstance(item, bool)
+            and _names().secret_in_field(kind, str(item))
+        ):
             return f"[REDACTED:{kind}]"
         if kind and isinstance(item, list) and all(isinstance(part, str) for part in item):
-            return [f"[REDACTED:{kind}]" if secret_in_field(kind, part) else self(part) for part in item]
+            return [f"[REDACTED:{kind}]" if _names().secret_in_field(kind, part) else self(part) for part in item]
         return self._value(item, depth)
 
 
@@ -168,6 +174,22 @@ def _private_keys(text: str) -> Iterator[_Span]:
         before = match.end()
         if lines := KEY_LINES.search(text[first : match.start()]):
             yield _Span(first + lines.start(), match.end(), "private-key")
+
+
+NAME_STEMS = ("pass", "pwd", "kennwort", "contrase", "secret", "credential", "connection", "token", "key")
+"""One of these stands in every name of a secret; a text without them need not be looked at more closely."""
+
+
+def _named(text: str, lower: str) -> Iterator[_Span]:
+    if any(stem in lower for stem in NAME_STEMS):
+        yield from map(_Span._make, _names().named_secrets(text, lower))
+
+
+@cache
+def _names() -> ModuleType:
+    from distiller.distill import secret_names  # noqa: PLC0415 -- its expressions cost 6 ms, which few commands need
+
+    return secret_names
 
 
 _HINTS = tuple((hint, shape) for shape in SHAPES for hint in shape.hints)  # flat: this loop is what redaction costs

@@ -16,7 +16,7 @@ from distiller.distill import reply, retry, verify, window
 from distiller.errors import BackendHaltedError, BackendUnavailableError, LeaseLostError
 from distiller.memory import rank
 from distiller.ports import Backend, Clock, Notifier, Store, Worker
-from distiller.service.enrol import Redact
+from distiller.service.places import Redact
 from distiller.vocabulary import (
     FactQuery,
     Lease,

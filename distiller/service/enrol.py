@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from distiller.service.places import Redact
 from distiller.transcript import episode, identity, words
 from distiller.vocabulary import (
     Enrolment,
     Message,
     Origin,
-    Project,
     PromptKind,
     Redacted,
     Role,
@@ -30,7 +30,6 @@ from distiller.vocabulary import (
     WaitingText,
 )
 
-Redact = Callable[[str], Redacted]
 RedactJson = Callable[[msgspec.Raw], Redacted]
 
 REPEAT_CHARACTERS = 200
@@ -184,29 +183,12 @@ def cap(rows: tuple[Row, ...], limit_bytes: int) -> tuple[Row, ...]:
     return tuple(kept)
 
 
-def stored_path(path: str, redact: Redact) -> str:
-    """How a file is named in store and log: a path that holds a secret is told apart by a hash instead."""
-    clean = redact(path)
-    return path if clean == path else f"{clean}#{hashlib.sha256(path.encode('utf-8', 'replace')).hexdigest()[:8]}"
-
-
 def redacted_session(session: Session, redact: Redact) -> Session:
     """A session that holds no secret in title, folder, model or ids."""
     optional = ("title", "cwd", "model", "parent_id")
     texts = {name: getattr(session, name) for name in ("id", "root_id", *optional)}
     return msgspec.structs.replace(
         session, **{name: None if text is None else redact(text) for name, text in texts.items()}
-    )
-
-
-def redacted_project(project: Project, redact: Redact) -> Project:
-    """A project whose key, name, address and folders hold no secret."""
-    return msgspec.structs.replace(
-        project,
-        key=redact(project.key),
-        name=redact(project.name),
-        remote=None if project.remote is None else redact(project.remote),
-        folders=tuple(map(redact, project.folders)),
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from distiller import timestamps
 from distiller.ports import Clock, Projects, Store, Worker
-from distiller.service import enrol
+from distiller.service import enrol, places
 from distiller.service.enrol import Rules
 from distiller.transcript import identity
 from distiller.vocabulary import Enrolment, Mark, Project, Row, Turn
@@ -52,7 +52,7 @@ class Reading:
 
     def stored_path(self, path: str) -> str:
         """How the file at `path` is named in store and log."""
-        return enrol.stored_path(path, self.rules.redact)
+        return places.stored_path(path, self.rules.redact)
 
     def named(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Counts whose names come from a file, without secrets in them."""
@@ -98,6 +98,6 @@ class Reading:
             self._saved[folder] = now[:10]
             found = await self._worker(self._projects.resolve, folder)
             return await self._worker(
-                self._store.save_project, enrol.redacted_project(found, self.rules.redact), at=now
+                self._store.save_project, places.redacted_project(found, self.rules.redact), at=now
             )
         return await self._worker(self._store.project_of, self.rules.redact(folder)) or NO_FOLDER

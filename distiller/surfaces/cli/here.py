@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def project_here(app: App) -> Project:
     """The project of the working folder, aliases followed."""
-    from distiller.service.enrol import redacted_project
+    from distiller.service.places import redacted_project
 
     folder = os.getcwd()
     known = app.store.project_of(app.redact(folder))
