@@ -28,6 +28,8 @@ class Sentence(NamedTuple):
 
     text: str
     masked: str
+    start: int  # characters; where it stands in the row
+    end: int
 
 
 class _Found(NamedTuple):
@@ -37,6 +39,7 @@ class _Found(NamedTuple):
     language: Language
     firm: bool
     body: str
+    support: Quote | None = None  # what the agent proposed, where the person agreed to it
 
 
 _LONG = 1200  # characters: longer prompts are briefs
@@ -45,10 +48,21 @@ _BULLET = re.compile(r"^[ \t]*(?:[-*•]|\d+[.)])[ \t]", re.MULTILINE)
 _SENTENCES = range(2, 61)  # words: shorter ones state nothing, longer ones are no statement
 _SHORTEST_BODY = 12  # characters
 _SUSPICIOUS_PER_TURN = 3
-_END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=\S)|\n+")
-_ABBREVIATED = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|approx|incl|z\.B|d\.h|no|nr)\.|\.\.\.)\Z", re.IGNORECASE)
+_TELLING = 2  # content words from which on a proposal says what is proposed
+_END = re.compile(r"(?<=[.!?])(?P<close>[\"'\u201d\u2019)\]]{0,3})\s+(?=\S)|\n\s*")
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:dr|mr|mrs|ms|prof|st|e\.g|i\.e|vs|approx|incl|resp|ca|cf|fig|sec|z\.B|d\.h|u\.a|bzw|inkl|evtl|ggf)\.|\.\.\.)\Z",
+    re.IGNORECASE,
+)
+_ABBREVIATED_BEFORE_A_NUMBER = re.compile(r"\b(?:no|nr|nos|p|pp|ch|vol|art)\.\Z", re.IGNORECASE)
+_ABBREVIATED_BEFORE_MORE = re.compile(r"\b(?:etc|usw|inc|ltd|al|a\.m|p\.m)\.\Z", re.IGNORECASE)
+_INITIAL = re.compile(r"(?:\A|[^\w.]|\b[A-Z]\.)[A-Z]\.\Z")
+_LONGEST_ABBREVIATION = 12  # characters, with what tells it from a word's end
+_WRAPPED = 60  # characters: a line of this length that goes on in lower case was wrapped, not ended
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_QUOTED = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|(?<![\w])'[^'\n]{2,}'(?!\w)")
+_QUOTED = re.compile(
+    r"`[^`\n]{0,400}`|\"[^\"\n]{0,400}\"|“[^“”\n]{0,400}”|«[^«»\n]{0,400}»|„[^„“\n]{0,400}“|(?<![\w])'[^'\n]{2,400}'(?!\w)"
+)
 _REQUEST_PREFIX = re.compile(r"(?i)(?:can|could|would|will) you (?:please |also )?(?=(?:stop|always|never)\b)")
 _LEADING_PLEASE = re.compile(r"(?i)\A(?:please|bitte)[, ]+")
 _PRONOUN_ONLY = re.compile(r"(?i)\A(?:that|this|it|they|these|those)\b")
@@ -76,18 +90,42 @@ def answer(request: Request) -> str:
 
 def sentences(text: str) -> list[Sentence]:
     """The sentences of `text`, verbatim and in order; fenced code is left out."""
+    plain = _FENCE.sub(lambda match: "\n" * len(match[0]), text)
     found: list[Sentence] = []
-    pending = ""
-    for piece in _END.split(_FENCE.sub("\n", text)):
-        pending = f"{pending} {piece}" if pending else piece
-        if _ABBREVIATED.search(pending.rstrip()):
+    start = 0
+    for end, following in _ends(plain):
+        if _goes_on(plain, start, end, following):
             continue
-        if pending.strip():
-            found.append(Sentence(pending.strip(), _masked(pending.strip())))
-        pending = ""
-    if pending.strip():
-        found.append(Sentence(pending.strip(), _masked(pending.strip())))
+        piece = text[start:end]
+        if stripped := piece.strip():
+            at = start + piece.index(stripped)
+            found.append(Sentence(stripped, _masked(stripped), at, at + len(stripped)))
+        start = following
     return found
+
+
+def _ends(text: str) -> Iterator[tuple[int, int]]:
+    """Where a sentence may end and where the next one would begin."""
+    for match in _END.finditer(text):
+        yield match.start() + len(match["close"] or ""), match.end()
+    yield len(text), len(text)
+
+
+def _goes_on(text: str, start: int, end: int, following: int) -> bool:
+    """Whether what looks like a sentence's end is the stop of an abbreviation or the end of a wrapped line."""
+    if following == len(text):
+        return False
+    after = text[following]
+    if text[end] == "\n":
+        line = text[max(start, text.rfind("\n", start, end) + 1) : end]
+        return text.count("\n", end, following) == 1 and len(line) >= _WRAPPED and after.islower()
+    before = text[max(start, end - _LONGEST_ABBREVIATION) : end]
+    return bool(
+        _ABBREVIATED.search(before)
+        or (_ABBREVIATED_BEFORE_A_NUMBER.search(before) and after.isdigit())
+        or (_ABBREVIATED_BEFORE_MORE.search(before) and not after.isupper())
+        or (_INITIAL.search(before) and after.isupper())
+    )
 
 
 def _masked(text: str) -> str:
@@ -135,7 +173,7 @@ def _statement(row: Row, parts: list[Sentence], index: int, window: Window) -> _
             for text in (part.masked, _opened(part.masked, language))
         )
         firm = cue.firm or (insisted and not _asks_why(plain))
-        body = _body(parts, index, len(sentence.text) - len(opened) + (asked.end() if asked else 0), language)
+        body = _body(row.text, parts, index, len(sentence.text) - len(opened) + (asked.end() if asked else 0), language)
         if len(body) >= _SHORTEST_BODY and redact(body) == body and "[REDACTED:" not in body:
             return _Found(sentence, row, cue, language, firm and not _bare_pronoun(body), body)
     return None
@@ -165,7 +203,7 @@ def _lasting(plain: str, sentence: Sentence, language: Language) -> bool:
 
 def _cue(plain: str, language: Language) -> Cue | None:
     """The first cue of `plain`, firm ones before weak ones; what also tells of the person is about the person."""
-    met = [cue for cue in language.cues if _at_its_place(cue, plain)]
+    met = [cue for cue in language.cues if _at_its_place(cue, plain, language)]
     if met and met[0].kind is FactKind.FEEDBACK and met[0].firm:
         return next(
             (
@@ -178,10 +216,19 @@ def _cue(plain: str, language: Language) -> Cue | None:
     return met[0] if met else None
 
 
-def _at_its_place(cue: Cue, plain: str) -> bool:
-    """Cues that begin with a word boundary may stand anywhere, the others only open a sentence."""
-    anywhere = cue.pattern.pattern.startswith(("(?:\\b", "(?:["))
-    return bool(cue.pattern.search(plain) if anywhere else cue.pattern.match(plain))
+def _at_its_place(cue: Cue, plain: str, language: Language) -> bool:
+    """Cues that begin with a word boundary may stand behind a harmless lead, the others only open a sentence."""
+    if not cue.pattern.pattern.startswith(("(?:\\b", "(?:[")):
+        return bool(cue.pattern.match(plain))
+    return any(
+        language.lead.fullmatch(plain, 0, found.start()) or (cue.closes and _closes(plain, found, language))
+        for found in cue.pattern.finditer(plain)
+    )
+
+
+def _closes(plain: str, found: re.Match[str], language: Language) -> bool:
+    """Whether a cue stands behind the rule that it makes last."""
+    return bool(language.closing.fullmatch(plain, found.end()) and language.rule.match(plain, 0, found.start()))
 
 
 def _asks_why(plain: str) -> bool:
@@ -196,39 +243,52 @@ def _bare_pronoun(body: str) -> bool:
 def _agreed(row: Row, sentence: Sentence, language: Language, window: Window) -> _Found | None:
     """An assent that makes a rule of what the agent proposed just before."""
     proposal = _proposal(window, row, language)
-    cue = next(cue for cue in language.cues if cue.kind is FactKind.FEEDBACK)
     if proposal is None:
         return None
-    body = f"{sentence.text.rstrip('.! ')} (about the proposal: {proposal.rstrip('?.! ')})."
-    return _Found(sentence, row, cue, language, firm=True, body=body) if len(body) <= BODY_CHARACTERS else None
+    cue = next(cue for cue in language.cues if cue.kind is FactKind.FEEDBACK)
+    body = f"{sentence.text.rstrip('.! ')} (about the proposal: {proposal.quote.rstrip('?.! ')})."
+    if len(body) > BODY_CHARACTERS:
+        return None
+    return _Found(sentence, row, cue, language, firm=True, body=body, support=proposal)
 
 
-def _proposal(window: Window, row: Row, language: Language) -> str | None:
+def _proposal(window: Window, row: Row, language: Language) -> Quote | None:
+    """What the agent last proposed; a bare "Shall I?" is about the sentence before it."""
     earlier = [one for one in window.rows if one.part == "assistant" and one.number < row.number]
     parts = sentences(earlier[-1].text) if earlier else []
-    return next((part.text for part in reversed(parts) if language.proposal.search(part.masked)), None)
+    for index in range(len(parts) - 1, -1, -1):
+        if language.proposal.search(parts[index].masked):
+            said = next((part for part in parts[index::-1] if len(topics.content(part.text)) >= _TELLING), None)
+            return Quote(earlier[-1].number, "assistant", said.text) if said else None
+    return None
 
 
 # --- writing ----------------------------------------------------------------------------------------------------
 
 
-def _body(parts: list[Sentence], index: int, skip: int, language: Language) -> str:
-    """The person's own sentence without its opening, and the one after it if that limits or explains it."""
-    own = _LEADING_PLEASE.sub("", parts[index].text[skip:]).strip().lstrip(".,;:-\u2013\u2014 ")
-    own = own.rstrip("?") if parts[index].text.endswith("?") else own
-    if preface := language.preface.match(own):
-        own = own[preface.end() :]
+def _body(text: str, parts: list[Sentence], index: int, skip: int, language: Language) -> str:
+    """The person's own sentence without its opening, and the one beside it if that limits or explains it.
+
+    Always one stretch of `text`, so that nothing stands in it that the person did not say there.
+    """
+    sentence = parts[index]
+    own = sentence.text[skip:]
+    start = skip + len(own) - len(_without_preface(own, language))
+    start, end = sentence.start + start, sentence.end
     if index + 1 < len(parts) and language.exception.match(parts[index + 1].masked):
-        longer = f"{_stopped(own)} {parts[index + 1].text}"
-        own = longer if len(longer) <= BODY_CHARACTERS else own
-    before = parts[index - 1].text if index else ""
-    if before and language.insistence.match(_opened(parts[index].masked, language)):
-        own = f"{_stopped(before)} {own}"
+        end = parts[index + 1].end if parts[index + 1].end - start <= BODY_CHARACTERS else end
+    if index and language.insistence.match(_opened(sentence.masked, language)):
+        start = parts[index - 1].start
+    own = " ".join(text[start:end].split())
+    own = own.rstrip("?") if end == sentence.end else own
     return own[:1].upper() + own[1:]
 
 
-def _stopped(text: str) -> str:
-    return text if text.endswith((".", "!", "?", ";", ":")) else f"{text}."
+def _without_preface(own: str, language: Language) -> str:
+    """`own` from where it says something itself."""
+    own = _LEADING_PLEASE.sub("", own).lstrip(" .,;:-\u2013\u2014")
+    preface = language.preface.match(own)
+    return own[preface.end() :] if preface else own
 
 
 def _summary(body: str) -> str:
@@ -255,7 +315,7 @@ def _item(found: _Found, request: Request) -> Item:
         summary=_summary(dated.text),
         body=dated.text,
         strength="stated",
-        evidence=(Quote(found.row.number, "user", found.sentence.text),),
+        evidence=(Quote(found.row.number, "user", found.sentence.text), *((found.support,) if found.support else ())),
         valid_until=dated.valid_until,
         near=near.number if near else None,
     )
@@ -298,11 +358,17 @@ def _retired(request: Request) -> Iterator[Item]:
 
 
 def _meant(text: str, near_facts: tuple[NearFact, ...]) -> NearFact | None:
-    """The near fact that shares most content words with a request to forget."""
-    words = topics.content(text)
+    """The near fact that a request to forget names: at least half of what it says must be said of that fact."""
+    words = topics.content(text) - _ASKING
     shared = {near: len(words & topics.content(f"{near.name.replace('-', ' ')} {near.summary}")) for near in near_facts}
     best = max(near_facts, key=shared.__getitem__, default=None)
-    return best if best and shared[best] else None
+    return best if best and words and 2 * shared[best] >= len(words) else None
+
+
+_ASKING = topics.content(
+    "forget drop delete discard remove save store saving storing remembering rule preference convention policy fact"
+    " memory said told tell vergiss regel"
+)
 
 
 def _planted(window: Window) -> Iterator[Item]:

@@ -243,7 +243,7 @@ def _mark_indented(texts: Sequence[str], pasted: list[bool]) -> None:
     """Lines that stand four columns in were copied, unless they go on with an item of a list."""
     listed = [False] * len(texts)
     for start, end in _lists(texts):
-        _fill(listed, start, end)
+        _fill(listed, start, start if _INDENT.match(texts[start]) else end)
     for number, text in enumerate(texts):
         if not listed[number] and _INDENT.match(text):
             _fill(pasted, number - 1 if number and _CAPITALS.match(texts[number - 1]) else number, number + 1)

@@ -99,9 +99,10 @@ def test_the_parts_are_the_text_again(text: str) -> None:
         "// always use npm",
         "<!-- always use npm -->",
         "   12\talways use npm",
+        "    1. always use npm\n    2. never yarn",
         "always use npm " * 300,
     ],
-    ids=range(54),  # the texts are no names
+    ids=range(55),  # the texts are no names
 )
 def test_what_was_pasted_is_not_own(pasted: str) -> None:
     """Each kind of paste, under a line that the person typed."""
