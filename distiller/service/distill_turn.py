@@ -114,7 +114,8 @@ class Distilling:
         try:
             answered = await self._answer(lease, request)
         except BackendHaltedError as error:
-            return self._waiting(error.reason, counts=False)
+            self._notifier.event("daemon.halted", level="error", reason=error.reason)
+            return self._waiting("halted", counts=False)
         except BackendUnavailableError as error:
             return self._failed(lease, error)
         answer = reply.read(answered.text)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distiller import timestamps
-from distiller.errors import DiskFullError, DistillerError, StoreBusyError, StoreUnusableError
+from distiller.errors import DistillerError, StoreBusyError, StoreUnusableError
 from distiller.surfaces import telling
 from distiller.vocabulary import Enrolled, TurnQuery, TurnState
 
@@ -65,7 +65,7 @@ class Daemon:
         self._growth = asyncio.Event()
         self._awake = asyncio.Event()
         self._resweep: asyncio.Task[None] | None = None
-        self._last_trouble: str | None = None
+        self._trouble: dict[str, str] = {}  # by task, as long as it lasts
         self._code = 0
 
     async def serve(self, *, once: bool) -> int:
@@ -110,19 +110,17 @@ class Daemon:
         timer.every(settings.turns.sweep_seconds, "sweep", self._sweep)
         timer.daily("04:10", "backup", self._backup)
         timer.daily("04:20", "retention", self._retention)
-        tasks = [
-            asyncio.create_task(self._forever(name, step), name=name)
-            for name, step in (("watch", self._watch), ("settle", self._settle), ("distil", self._distil))
-        ]
-        await self._sweep_when_armed()
         timer.start()
         self._app.write_live_state(self._state("running"))
+        steps = (("watch", self._watch), ("settle", self._settle), ("distil", self._distil))
+        tasks = [asyncio.create_task(self._forever(name, step), name=name) for name, step in steps]
+        self._resweep = asyncio.create_task(self._sweep_when_armed())
         await self._stop.wait()
         self._notifier.event("daemon.stopping")
         timer.stop()
-        for task in tasks:
+        for task in (*tasks, self._resweep):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, self._resweep, return_exceptions=True)
         self._app.write_live_state(self._state("stopped"))
 
     # -- tasks --------------------------------------------------------------------------------------------------
@@ -131,7 +129,7 @@ class Daemon:
         while True:
             try:
                 await step()
-                self._last_trouble = None
+                self._trouble.pop(name, None)
             except StoreUnusableError as error:
                 self._tell_trouble(name, error)
                 self._end(error.exit_code)
@@ -198,11 +196,12 @@ class Daemon:
         return settled > 0
 
     async def _sweep(self) -> None:
-        """Look at every file; errors of the store are told and left to the next sweep."""
+        """Look at every file; trouble is told and left to the next sweep."""
         try:
             async with self._reading:
                 await self._enrolled(await self._follower.sweep())
-        except (DiskFullError, StoreBusyError) as error:
+            self._trouble.pop("sweep", None)
+        except Exception as error:  # noqa: BLE001 -- as in `_forever`
             self._tell_trouble("sweep", error)
         self._work.set()
         self._growth.set()
@@ -243,7 +242,7 @@ class Daemon:
             "state": state,
             "started_at": self._started_at,
             "heartbeat_at": self._app.now(),
-            "trouble": self._last_trouble,
+            "trouble": "; ".join(sorted(set(self._trouble.values()))) or None,
             "unreadable": dict(list(self._follower.unreadable.items())[:SHOWN_FILES]),
         }
 
@@ -251,10 +250,10 @@ class Daemon:
         """Log trouble once for as long as it stays the same, and let `status` show it."""
         known = isinstance(error, (DistillerError, OSError))
         text = str(error) if known else f"a fault of distiller ({type(error).__name__}) in {where}; it is tried again"
-        if text != self._last_trouble:
+        if text != self._trouble.get(where):
             name = "store.busy" if isinstance(error, StoreBusyError) else "daemon.trouble"
             self._notifier.event(name, level="error", where=where, text=text)
-        self._last_trouble = text
+        self._trouble[where] = text
 
     # -- upkeep -------------------------------------------------------------------------------------------------
     async def _backup(self) -> None:

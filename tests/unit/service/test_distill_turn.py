@@ -95,7 +95,8 @@ def test_a_halted_backend_leaves_the_turn_waiting() -> None:
 
     (record,) = world.distil()
 
-    assert (record.outcome, record.reason) == (TurnState.WAITING, "auth")
+    assert (record.outcome, record.reason) == (TurnState.WAITING, "halted")
+    assert world.notifier.events == [("daemon.halted", {"level": "error", "reason": "auth"})]
 
 
 def test_a_call_that_is_stopped_gives_the_turn_back_at_once() -> None:
