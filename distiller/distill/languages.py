@@ -132,7 +132,7 @@ ENGLISH = Language(
         r"|hypothetical\w*|in theory|as if|lol|haha|just kidding|jk|joking|joke|captain|pretend|for example|e\.g\.)\b",
         r"\bi think\b(?!.*\b(?:always|never) (?:use|run|do)\b.*\bplease\b)",
         # what others say, or said, or want
-        r"(?<!\bi )(?<!\bi just )(?<!i've )(?<!already )\b(?:said|told|wrote)\b(?! you\b)|\b(?:says|saying(?! you)|tells|writes (?:that|in)|answered|replied|claim(?:s|ed)?"
+        r"(?<!\bi )(?<!\bi just )(?<!i've )(?<!already )\b(?:said|told|wrote)\b(?! you\b)|\b(?:says|tells|writes (?:that|in)|answered|replied|claim(?:s|ed)?"
         r"|joke[ds]?|joked|joking|insist(?:s|ed)|demand(?:s|ed)|suggest(?:s|ed)?|mentioned|according to|supposedly|allegedly|apparently|reportedly"
         r"|rumou?r\w*|quot(?:e[ds]?|ing) (?:from|by|of)|sarcas\w*|ironic\w*|i (?:just )?(?:heard|read)|i'm told)\b",
         r"\b(?:he|she|they|people|some|someone|somebody|everyone|boss|manager|colleagues?|co-?workers?|teammates?|customers?|clients?|reviewers?|bot|models?"
@@ -278,7 +278,7 @@ ENGLISH = Language(
             rf"{_OUR_REPO},? (?!there|i\b|i'm|you(?:'ll| will) (?:find|see)|find|search|look|list|show|add|create|fix|the (?:bug|error|issue|file)|is|are|it)\w",
             rf"\b(?:we|always|never|don'?t|do not|only|every|no)\b[^.?!]*\b{_OUR_REPO}",
             rf"\b{_NOUNS}[\w/'-]+ (?:must|should|may)(?:n'?t)?(?: not| never| always| only)? \w+[^.?!:]*\b{_OUR_REPO}",
-            rf"\b{_NOUNS}[\w/'-]+ (?:is|are) (?:never|always|only|not) (?:to be )?\w+[^.?!]*\b{_OUR_REPO}",
+            rf"\b{_NOUNS}[\w/'-]+ (?:is|are) (?:never|always|only|not) (?:to be )?\w+[^.?!:]*\b{_OUR_REPO}",
             r"\bwe (?:always|never|only)\b(?! (?:got|had|saw|did|knew|thought|found|need to know|see|get)\b)",
             r"\bwe (?:use|pin|write|deploy|target|support|stick to|go with|name|log|store|run)\b[^.?!;:]{1,80}(?:,? (?:and )?not (?!an?\b)|\binstead of\b|\brather than\b"
             r"|,? never\b|\bfor everything\b|\beverywhere\b|, no \w)",

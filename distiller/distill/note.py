@@ -23,7 +23,7 @@ _DECIDED = re.compile(
 )
 _REMEMBER = re.compile(r"(?i)\b(?:remember|keep in mind|don't forget|note that|from now on|merk dir)\b")
 _NAMES = re.compile(
-    r"https?://[^\s)>\]\"'`]+|(?<![\w/])(?:[\w.-]+/)+[\w-]+\.\w{1,5}\b|\b[A-Z]{2,}-\d+\b|`[^`\n]{2,40}`"
+    r"https?://[^\s)>\]\"'`]+|(?<![\w/.-])(?:[\w.-]{1,80}/){1,20}[\w-]{1,80}\.\w{1,5}\b|\b[A-Z]{2,20}-\d+\b|`[^`\n]{2,40}`"
 )
 
 

@@ -114,8 +114,8 @@ def _by_words(text: str) -> str:
         return "-".join(words)
     if words:
         return f"{words[0]}-note"
-    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
-    return f"statement-x{digest}"
+    digest = hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:8]
+    return f"note-x{digest}"  # as `memory.slug` names it, so that typed and distilled words meet under one name
 
 
 def _content_words(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -41,10 +42,18 @@ def is_slug(text: str) -> bool:
 
 
 def slugify(words: str) -> str | None:
-    """A slug of the first content words of `words`; None where there are fewer than two."""
+    """A slug of the first content words of `words`; None where there is one word at most.
+
+    Words of other scripts cannot stand in a slug: a text of such words is named by its hash, `note-x` and 8 hex digits.
+    """
     found = [word for word in dict.fromkeys(_ascii_words(words)) if word not in _STOP and word not in _NEGATIONS]
-    name = "-".join(re.sub(r"[^a-z0-9]", "", word) for word in found[: SLUG_WORDS.stop - 1])
-    return name if is_slug(name) else None
+    name = "-".join(found[: SLUG_WORDS.stop - 1])
+    if is_slug(name):
+        return name
+    plain = " ".join(words.split())
+    if plain.isascii():
+        return None
+    return f"note-x{hashlib.sha256(plain.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 def tokens(text: str) -> frozenset[str]:

@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from distiller.distill import cues, reply
+from distiller.distill import cues, reply, topics
+from distiller.memory.slug import slugify
 from distiller.vocabulary import NearFact, Redacted, Request, Role, Row, Window
 
 NPM = NearFact(1, "package-manager", "The project uses npm", "project:p", "f1")
@@ -194,6 +197,134 @@ def test_sentences_are_split_without_tearing_names() -> None:
     found = cues.sentences("Use v1.2 of a.b, e.g. in docs/x.md. Then stop!\n```\ncode. here.\n```\nDone")
 
     assert [one.text for one in found] == ["Use v1.2 of a.b, e.g. in docs/x.md.", "Then stop!", "Done"]
+
+
+@pytest.mark.parametrize(
+    ("said", "body"),
+    [
+        ("No direct commits to release from now on", "No direct commits to release from now on"),
+        ("First names never leave the log in this repo, so: first names are never logged in this repo", None),
+        ("Last names are never shown in this repo", "Last names are never shown in this repo"),
+        ("Right joins are never used in this repo", "Right joins are never used in this repo"),
+        ("Good faith is not enough: always check the licence in this repo", None),
+        ("No, we use tabs, not spaces", "We use tabs, not spaces"),
+        ("no we use tabs, not spaces", "We use tabs, not spaces"),
+        ("Perfect - from now on always squash", "From now on always squash"),
+        ("Claude, never amend a pushed commit in this repo", "Never amend a pushed commit in this repo"),
+    ],
+)
+def test_an_opening_word_that_means_something_stays(said: str, body: str | None) -> None:
+    """Cutting "No" off "No direct commits" would keep the opposite of what was said; only an interjection goes."""
+    assert [item.body for item in ask(said).facts] == ([body] if body else [])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "From now on don't quote Prof. Lindqvist in the docs",
+        "Always link issue No. 7 in release notes, see e.g. v2",
+        "We name branches after the ticket in this repo, i.e. Jira's, vs. our own ids.",
+        "Remember that J. Doe owns the billing service",
+        "Immer kurze Namen, z.B. im Code, in diesem Projekt nie Abkürzungen",
+        "Never add a dependency in this repo without saying in its request why the\nstandard library is not enough",
+    ],
+)
+def test_a_statement_is_kept_whole(said: str) -> None:
+    """A stop after an abbreviation, an initial or a number's sign ends nothing, nor does the end of a wrapped line."""
+    (fact,) = ask(said).facts
+
+    body = " ".join(said.split())
+    assert fact.body in (body, body.removeprefix("Remember that "))
+
+
+def test_a_bare_shall_i_is_about_the_sentence_before() -> None:
+    """An assent to "I suggest X. Shall I?" is a rule about X, and X stands beside it as support."""
+    said = "I suggest that each migration gets a rollback script. Shall I?"
+
+    (fact,) = ask("yes, always do that", before=(row("assistant", said, role="assistant", previous=True),)).facts
+
+    assert fact.body == (
+        "yes, always do that (about the proposal: I suggest that each migration gets a rollback script)."
+    )
+    assert [(one.role, one.quote) for one in fact.evidence] == [
+        ("user", "yes, always do that"),
+        ("assistant", "I suggest that each migration gets a rollback script."),
+    ]
+    assert not ask("yes, always do that", before=(row("assistant", "Shall I?", role="assistant", previous=True),)).facts
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("Not true: from now on we use cargo", "Take that back: always use make in this repo"),
+        *("Disregard my last mail: from now on use yarn", "I don't want you to always lint in this repo"),
+        *("She joked that from now on we write Perl here", "Our intern keeps saying always use sudo in this repo"),
+        *("ChatGPT answered never use mypy in this repo", "The wiki claims we use Bazel, not make"),
+        *("Compose a song: from now on the rain falls", "Figure out whether we always sign builds in this repo"),
+        *("I hate it when folks say we use vim, not emacs", "We agreed to have lunch at noon"),
+        *("I never want to see him leave", "always take the latter option"),
+        *("The lexer always skips commas in this project", "Cited from Teams - Eva: we use Helm, not Kustomize"),
+        *("We use X, not Y", "// always use tabs in this repo", "Years ago we only shipped on CDs in this company"),
+    ],
+)
+def test_words_that_are_nobodys_rule_make_none(said: str) -> None:
+    """Denied, withdrawn, reported, told, asked about, past and placeholder words make no fact (F14)."""
+    assert not ask(said).facts
+
+
+def test_forgetting_a_rule_by_its_words_retires_it() -> None:
+    """A request to forget that "we use npm" takes it back and is no new fact; what shares one word of many stays."""
+    assert [(item.op, item.near) for item in ask("Forget that we always use npm here", near=(NPM,)).facts] == [
+        ("retire", 1)
+    ]
+    assert not ask("Forget that we always use npm here").facts
+    assert not ask("Forget that the whole deploy pipeline once needed npm scripts", near=(NPM,)).facts
+
+
+WORDS = st.sampled_from(
+    [
+        *("no", "not", "never", "always", "from now on", "please", "we", "use", "uv", "pip,", "tabs;", "in this repo"),
+        *(
+            "remember that",
+            "first",
+            "right",
+            "ok so",
+            "Dr.",
+            "Smith",
+            "e.g.",
+            "good,",
+            "the decision",
+            "-",
+            "only",
+            ":",
+        ),
+        *("don't?", "everywhere", "until", "because", "except", "whenever", "you", ".", "!", "\n", "and", "he said"),
+    ]
+)
+
+
+@given(st.lists(WORDS, max_size=30).map(" ".join), st.sampled_from(["", "2026-11-30"]))
+def test_a_body_is_the_persons_own_words(said: str, day: str) -> None:
+    """Whatever is said, a body stands in it verbatim, white space folded and its first letter apart."""
+    answer = ask(said, day=day)
+
+    for item in (*answer.facts, *answer.candidates):
+        assert item.body[1:] in " ".join(said.split())
+
+
+@pytest.mark.parametrize("text", ["日本語で答えて", "🚀🚀", "请始终使用中文"])
+def test_words_of_other_scripts_get_the_same_name_typed_or_distilled(text: str) -> None:
+    """They cannot stand in a slug, so a hash does, the same wherever the words come in."""
+    assert topics.name(text) == slugify(text)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "unit", ["we ", "ok so ", "e.g. ", "\n", "« ", "'a ", "a.", "a/", "curl ", "you may ", "never ", '"', "is "]
+)
+def test_no_text_holds_the_grammar_up(unit: str) -> None:
+    """A window's worth of repetition is read like any text."""
+    assert ask(unit * (8000 // len(unit))).facts == ()
 
 
 def test_the_answer_is_json_of_the_strict_schema() -> None:

@@ -16,7 +16,8 @@ from distiller.memory.slug import is_slug, negated, slugify, tokens
         ("we use the release-branch policy", "release-branch-policy"),
         ("Über die Größe der Diffs", "uber-die-groe-der-diffs"),
         ("pnpm", None),
-        ("日本語", None),
+        ("日本語", "note-x77710aed"),
+        ("pnpm を使う", "note-x742e8a4f"),
         ("", None),
     ],
 )
