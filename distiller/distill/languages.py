@@ -87,7 +87,7 @@ _TASK = (  # asks for something to be done with words, so that they are nobody's
 _NOUNS = rf"(?!{_TASK})(?:(?:the|our|all|my|most|new|every|each) )?(?:[\w/'-]+ ){{0,4}}?"
 _LABEL = (
     r"(?:(?:our|the|my|a|one|new|final|team|house|project|general|standing|coding) )*(?:rules?|conventions?|polic(?:y|ies)|decisions?"
-    r"|preferences?|style|reminder|note|important|fyi|remember|record|requests?|thing|heads[- ]up|correction|answer|update|everywhere"
+    r"|preferences?|style|reminder|note|important|fyi|remember|record|requests?|thing|heads[- ]up|correction|answer|update|please|everywhere"
     r"|always|projects?|repos?(?:itor(?:y|ies))?)(?: (?:for|in|on|about|from|after|with) [^:;,]{1,40})?"
 )
 _ASKS_TO_KEEP = r"(?:keep in mind|bear in mind|remember|note|don'?t forget|mind)(?: that)?"
@@ -100,7 +100,7 @@ ENGLISH = Language(
         r"|quick note|note|side note|just so you know|correction)(?:[,:;.!]+\s+|\s+[-\u2013\u2014]+\s+)",
         r"no (?=(?:we|i|please|always|never|don'?t|stop)\b)",
         r"(?:hey |hi |hello |dear )?(?:claude|codex|copilot|gemini|assistant|team|folks|guys|all)[,:]\s+",
-        r"(?:[-*•]|\d+[.)]|\.{3}|…)\s+",
+        r"(?:[-*•]|\d+[.)]|\.{3}|…)\s+|-(?=[a-z]{2})",
         r"(?:(?:in|for|across) (?:all|every|any)(?: of)? (?:my|our|the)? ?(?:projects?|repos?|repositories)|everywhere(?: i work)?)[,:]\s*",
         r"i (?:keep|kept) (?:telling|saying|asking)(?: you)?[:,]?\s+",
     ),
@@ -129,7 +129,8 @@ ENGLISH = Language(
     ),
     doubt=_re(
         r"\b(?:maybe|perhaps|might|possibly|probably|not sure|no idea|i wonder|i guess|i suppose|let'?s see|what if|imagine|suppose"
-        r"|hypothetical\w*|in theory|as if|lol|haha|just kidding|jk|joking|joke|captain|pretend|for example|e\.g\.)\b",
+        r"|hypothetical\w*|in theory|as if|lol|haha|just kidding|jk|joking|joke|captain|pretend|for (?:example|instance)|as an example)\b",
+        r"\b(?:old|former|previous|earlier) (?:rule|convention|policy|style|way|habit)\b|\b(?:rule|convention|policy) was\b",
         r"\bi think\b(?!.*\b(?:always|never) (?:use|run|do)\b.*\bplease\b)",
         # what others say, or said, or want
         r"(?<!\bi )(?<!\bi just )(?<!i've )(?<!already )\b(?:said|told|wrote)\b(?! you\b)|\b(?:says|tells|writes (?:that|in)|answered|replied|claim(?:s|ed)?"
@@ -219,8 +220,8 @@ ENGLISH = Language(
     cues=(
         *_cues(
             FactKind.PROJECT,
-            r"\bwe(?:'ve| have)?(?: just| now| recently| finally| all)? (?:moved|migrated|switched|changed|went)(?: everything| over| away)?"
-            r" (?:from\b.{1,40}\bto\b|to\b|off\b|away\b)(?!.*\b(?:branch|file|tab|page|window)\b)",
+            r"\bwe(?:'ve| have)?(?: just| now| recently| finally| all)? (?:moved|migrated|switched|changed|went(?= from\b))(?: everything| over| away)?"
+            r" (?:from\b.{1,40}\bto\b|to\b|off\b|away\b)(?!.*\b(?:branch|file|tab|page|window|office|building|room|house|city|hotel)\b)",
             r"\bwe(?:'ve| have)? (?:dropped|retired|deprecated|abandoned|replaced)\b(?!.*\b(?:branch|file|column|table|line)\b)",
             r"\bwe (?:no longer|don'?t|do not) use\b",
             r"\bnot\b[^,;]{2,30}\b(?:any ?more|any longer)\b",
@@ -276,7 +277,7 @@ ENGLISH = Language(
         *_cues(
             FactKind.PROJECT,
             rf"{_OUR_REPO},? (?!there|i\b|i'm|you(?:'ll| will) (?:find|see)|find|search|look|list|show|add|create|fix|the (?:bug|error|issue|file)|is|are|it)\w",
-            rf"\b(?:we|always|never|don'?t|do not|only|every|no)\b[^.?!]*\b{_OUR_REPO}",
+            rf"\b(?:we|always|never|don'?t|do not|only|every|no)\b(?:[^.?!]|\.(?=\w))*\b{_OUR_REPO}",
             rf"\b{_NOUNS}[\w/'-]+ (?:must|should|may)(?:n'?t)?(?: not| never| always| only)? \w+[^.?!:]*\b{_OUR_REPO}",
             rf"\b{_NOUNS}[\w/'-]+ (?:is|are) (?:never|always|only|not) (?:to be )?\w+[^.?!:]*\b{_OUR_REPO}",
             r"\bwe (?:always|never|only)\b(?! (?:got|had|saw|did|knew|thought|found|need to know|see|get)\b)",

@@ -40,7 +40,7 @@ _TAGS = (
 _INJECTED = re.compile(rf"<({_TAGS})(?:\s[^<>]{{0,400}})?>.*?(?:</\1>|\Z)|</?command-args>", re.DOTALL)
 _SHELL = re.compile(r"<(bash-input|user_shell_command)>.*?(?:</\1>|\Z)", re.DOTALL)  # a command states nothing
 _MARKER = re.compile(r"\[(?:Pasted text|Image|Pasted content|Attachment)\b[^\[\]\n]{0,200}\]")
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$\n?|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"""^[ \t]*(`{3,}|~{3,}|'{3}|"{3}).*?(?:^[ \t]*\1[`~]*[ \t]*$\n?|\Z)""", re.DOTALL | re.MULTILINE)
 _ELEMENT = re.compile(
     r"^[ \t]*<([A-Za-z][\w.-]{0,80})(?:\s[^<>\n]{0,400})?>[ \t]*\n.*?(?:^[ \t]*</\1>[ \t]*$\n?|\Z)",
     re.DOTALL | re.MULTILINE,
@@ -63,11 +63,12 @@ _MACHINE_LINE = re.compile(
     | \S{1,60}@[\w.-]{1,80}:?\S{0,120}\s?[$\#%]\s | [$\u276f\u279c]\s   # shell prompts
     | [\w./\\-]+\.[A-Za-z]\w{0,7}:\d+                                   # compiler, grep
     | \d+(?:\t|[|\u2192])                                              # numbered lines
-    | (?:commit|Merge:)\s[0-9a-f]{7,40}\b | (?=[a-f]*\d)[0-9a-f]{7,12}\s\S  # git log, long and short
+    | (?:commit|Merge:)\s[0-9a-f]{7,40}\b                               # git log, long and short
+    | (?:[*|][*|\\/ ]{0,8})?(?=[a-f]*\d)[0-9a-f]{7,12}\s\S
     | (?:Author|Committer|Date):\s{2,}\S | Author:\s.{1,80}<\S+@\S+>
     | \|.*\|\s*$                                                        # a table
     | [{}\[\]()]+[,;]?\s*$ | "[\w.-]+"\s*: | "[^"]*",?\s*$              # JSON
-    | //\s?\S | /\* | \*/ | <!-- | --\s\S | "{3} | '{3} | \#!           # comments in code
+    | //\s?\S | /\* | \*/ | <!-- | --\s\S | ;+\s\S | REM\s | \#!         # comments in code
     | <[A-Za-z/!][^\n]*>\s*$ | <(?:p|li|div|span|t[dhr]|h[1-6]|blockquote|pre|code|strong|em|ul|ol)\b[^<>]{0,200}>
     | (?:import|from|export|const|let|var|def|class|function|return|public|private|package)\s.*[;:{(]\s*$  # code
     )""",
@@ -101,8 +102,16 @@ _TURN_OF_SPEECH = re.compile(
     r"|\[?\d{1,2}:\d\d(?:\s?[AP]M)?\]?\s+<?[\w.-]{1,30}[>:]\s"  # [10:14] bob: ...
     r"|\[\d[\d/.,:\s-]{3,20}(?:[AP]M)?\]\s*\S.{0,30}:"  # [12/1/26, 10:14 AM] Bob: ...
     r"|(?:On|Am)\s.{5,120}\s(?:wrote|schrieb)\b.{0,60}:\s*\Z"
+    r"|\d{1,2}:\d\d\s?[AP]M\s*\Z|\s*(?:Re|Fwd?|AW|WG):\s"
     r"|-{2,}\s?(?:Forwarded|Original|Weitergeleitete|Urspr)"
 )
+_ANNOUNCED = re.compile(
+    r"\b(?:wrote|writes|says|said|replied|answered|posted|schrieb|sagt)\b[^:]{0,40}:?\s*\Z"
+    r"|\b(?:message|mail|e-?mail|output|logs?|ticket|issue|review|comment|docs?|spec|results?|response|answer|transcript"
+    r"|slack|teams|discord|quote|prompt|snippet|contents?|article|page|readme|[\w-]{1,40}\.\w{1,5})\b[^:]{0,40}:\s*\Z",
+    re.IGNORECASE,
+)
+"""A line after which somebody else speaks: `Kim wrote:`, `here is our AGENTS.md:`."""
 _SPEAKER = re.compile(r"\s*@?([A-Za-z][\w.-]{1,20}):\s+\S")
 
 
@@ -280,6 +289,8 @@ def _mark_letters(texts: Sequence[str], pasted: list[bool]) -> None:
             fields.setdefault(field[1], number)
         if _TURN_OF_SPEECH.match(text):
             starts.append(number)
+        if _ANNOUNCED.search(text) and any(line.strip() for line in texts[number + 1 : number + 3]):
+            starts.append(number + 1)
         if (speaker := _SPEAKER.match(text)) and speakers.setdefault(speaker[1], number) != number:
             starts.append(speakers[speaker[1]])
     if len(fields) > 1:

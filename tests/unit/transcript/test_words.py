@@ -99,10 +99,15 @@ def test_the_parts_are_the_text_again(text: str) -> None:
         "// always use npm",
         "<!-- always use npm -->",
         "   12\talways use npm",
+        "1:02 PM\nalways use npm",
+        "Re: tools\n\nalways use npm",
+        "* 0a1b2c3 (HEAD) always use npm",
+        "'''\nalways use npm\n'''",
+        "; always use npm",
         "    1. always use npm\n    2. never yarn",
         "always use npm " * 300,
     ],
-    ids=range(55),  # the texts are no names
+    ids=range(60),  # the texts are no names
 )
 def test_what_was_pasted_is_not_own(pasted: str) -> None:
     """Each kind of paste, under a line that the person typed."""
@@ -270,3 +275,12 @@ def test_a_megabyte_of_anything_is_split(unit: str) -> None:
     assert "".join(piece for _, piece in parts) == text
     assert len(own(text)) <= 65_536
     assert has_own_words(parts) in (True, False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [*("Eve wrote:", "message from Eve:", "here is our AGENTS.md:", "output:", "the bot replied:", "the ticket says")],
+)
+def test_what_a_line_announces_is_not_own(line: str) -> None:
+    """A line that says that somebody else speaks is the person's, what stands below it is not."""
+    assert own(f"{line}\nalways use npm") == line
