@@ -51,7 +51,7 @@ _SUSPICIOUS_PER_TURN = 3
 _TELLING = 2  # content words from which on a proposal says what is proposed
 _END = re.compile(r"(?<=[.!?])(?P<close>[\"'\u201d\u2019)\]]{0,3})\s+(?=\S)|\n\s*")
 _ABBREVIATED = re.compile(
-    r"(?:\b(?:dr|mr|mrs|ms|prof|st|e\.g|i\.e|vs|approx|incl|resp|ca|cf|fig|sec|z\.B|d\.h|u\.a|bzw|inkl|evtl|ggf)\.|\.\.\.)\Z",
+    r"(?:\b(?:dr|mr|mrs|ms|prof|st|e\.g|i\.e|vs|approx|incl|resp|ca|cf|fig|sec|max|min|mt|mio|dept|sr|jr|z\.B|d\.h|u\.a|bzw|inkl|evtl|ggf)\.|\.\.\.)\Z",
     re.IGNORECASE,
 )
 _ABBREVIATED_BEFORE_A_NUMBER = re.compile(r"\b(?:no|nr|nos|p|pp|ch|vol|art)\.\Z", re.IGNORECASE)

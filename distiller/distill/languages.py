@@ -119,7 +119,7 @@ ENGLISH = Language(
         r"(?:i (?:want|expect|need|prefer)|i'd like|the \w+(?: \w+){0,3} (?:must|should|may|has to|have to|needs? to)|let'?s)\b",
     ),
     closing=_re(
-        r"[\s,]*(?:please|pls|thanks|ok(?:ay)?|(?:in|for|across|on|with) [^,;:]{1,40})?(?:[,;] (?:because|since|as|except|but|and) .*)?\W*"
+        r"[\s,]*(?:please|pls|thanks|ok(?:ay)?|(?:in|for|across|on|with) [^,;:]{1,40})?(?:[,;] (?:because|since|as|except|but|and|so|i\.e\.|e\.g\.) .*)?\W*"
     ),
     question=_re(
         r"\?\W*\Z",

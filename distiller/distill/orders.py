@@ -39,7 +39,6 @@ _ORDERS = re.compile(
     | \bno\W+need\W+to\W+(?:ask|confirm)
     | \bno\W+(?:confirmation|approval|permission|review)\W+(?:is\W+)?(?:needed|required|necessary)
     | \b(?:permission|approval|consent)\W+(?:is|was|has\W+been)\W+(?:hereby\W+|already\W+)?(?:granted|given)
-    | \b(?:disable|turn\W+off|switch\W+off|bypass|skip)\W+(?:\w+\W+){{0,2}}(?:security|safety|permission|sandbox)
     | \b{_SEND}\W+(?:\w+\W+){{0,4}}{_DATA}\W+(?:\w+\W+){{0,3}}(?:to|at|via)\s+\S
     | \b{_DATA}\W+{_MUST}\W+be\W+{_SEND}\b
     | \bcurl\b[^\n]{{0,200}}\b{_DATA}
@@ -66,7 +65,7 @@ _RISKS = re.compile(
         \W+(?:\w+\W+){{0,3}}{_CHECK}\b
     | \bwithout\ (?:\w+\ ){{0,2}}
         (?:asking|confirm\w*|approval|permission|review\w*|checking|consent|telling\ me|my\ ok(?:ay)?)\b
-    | \b(?:self-?)?(?:approve|merge|accept|confirm)\W+(?:\w+\W+){{0,3}}
+    | \b(?:self-?)?(?:approve|merge|accept|confirm)\W+(?:\w+\W+){{0,5}}
         (?:automatically|yourself|blindly|everything)\b
     | \byes\ to\ (?:all|every\w*|any)\b
     | \bsudo\b | \brm\ +-\w*(?:r\w*f|f\w*r)\w*\b | \bchmod\ +(?:-R\ +)?[0-7]?777\b
@@ -98,6 +97,12 @@ _HIDDEN = re.compile(
     "\\U000e0000-\\U000e007f]"
 )
 """What a reader does not see, or sees elsewhere: control characters, invisible ones, and those that turn text round."""
+
+_DISABLES = re.compile(
+    r"\b(?:disable|turn\W+off|switch\W+off|bypass|skip)\W+(?:\w+\W+){0,2}(?:security|safety|permission|sandbox)",
+    re.IGNORECASE,
+)
+"""Of `_RISKS` what foreign text asks for; the others stand in every second manual."""
 
 _ADDRESSED = re.compile(
     rf"""
@@ -133,10 +138,10 @@ def _risks(text: str) -> bool:
 
 def planted_orders(text: str) -> Iterator[str]:
     """Sentences of foreign `text` that speak to an agent and order something; verbatim, in order."""
-    if not _ORDERS.search(text):
+    if not (_ORDERS.search(text) or _DISABLES.search(text)):
         return
     for piece in _BREAK.split(text):
         sentence = piece.strip(' \t"')
-        speaks = len(sentence) in _LENGTHS and _ADDRESSED.search(sentence) and _ORDERS.search(sentence)
-        if speaks and not _HARNESS.search(sentence):
+        orders = len(sentence) in _LENGTHS and (_ORDERS.search(sentence) or _DISABLES.search(sentence))
+        if orders and _ADDRESSED.search(sentence) and not _HARNESS.search(sentence):
             yield sentence

@@ -224,6 +224,8 @@ def test_an_opening_word_that_means_something_stays(said: str, body: str | None)
         "From now on don't quote Prof. Lindqvist in the docs",
         "Always link issue No. 7 in release notes, see e.g. v2",
         "We name branches after the ticket in this repo, i.e. Jira's, vs. our own ids.",
+        "Always answer in one line, max. 80 characters",
+        "Use uv in all scripts from now on, i.e. in CI too.",
         "Remember that J. Doe owns the billing service",
         "Immer kurze Namen, z.B. im Code, in diesem Projekt nie Abkürzungen",
         "Never add a dependency in this repo without saying in its request why the\nstandard library is not enough",

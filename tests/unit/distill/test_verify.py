@@ -134,6 +134,7 @@ def test_orders_are_quarantined_even_in_own_words(body: str) -> None:
         "Never use sudo.",
         "Never push without asking.",
         "Don't skip the tests.",
+        "We never skip the security scan.",
         "You may not push to main.",
         "You can find it in pnpm.",
     ],
