@@ -107,6 +107,13 @@ SHAPES = (
     _shape("curl-user", "curl", r"""\bcurl[^\n|;]{0,200}?\s(?:-u|--user)[ =]["']?[^\s:"'$<{]+:(?P<v>[^\s"'$<{]{3,})"""),
     _shape("url-password", "://", r"""(?<=://)[^\s:/@"'`<>]{0,64}:(?P<v>[^\s/@"'`<>$\{\}*]{2,128})@"""),
     _shape("sshpass", "sshpass", r"""\bsshpass\s+-p\s*["']?(?P<v>[^\s"'$]{3,})"""),
+    _shape(  # `the login is admin / S3cret!`: neither half alone has a shape
+        "login",
+        "login log-in sign-in signin credential creds",
+        r"(?i)\b(?:log-?ins?|sign-?in|credentials?|creds)\b[^\n\"'`(){}\[\]<>:=\\/]{0,60}?(?:\b(?:is|are|ist|sind|with|mit)\b|[:=])"
+        r"[ \t]{0,9}[\w.@+-]{1,60}[ \t]{0,3}(?:[/:|,]|\band\b|\bund\b)[ \t]{0,3}(?P<v>(?=[^\s]{0,60}[A-Za-z])"
+        r"(?=[^\s]{0,60}[\d!@#$%^&*?])(?!v?\d[\w.]*(?:\s|\Z)|[\w.-]{1,60}\.[a-z]{1,5}\b)[^\s\"'`,;\\<>|/(){}\[\]=:]{6,64}+)(?![/(=:])",
+    ),
 )
 """Provider tokens, headers and URLs. Names with values have their own finder, `secret_names`."""
 

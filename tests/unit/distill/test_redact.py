@@ -56,6 +56,9 @@ PLANTED = {
     "prose key": ("51HxxA9d", "here's the key for the sandbox: sk-test-51HxxA9dQqZp0Lm2, use it"),
     "prose token": ("a1b2c3d4", "the token is a1b2c3d4e5f6"),
     "german prose": ("Sommer2024", "das passwort ist Sommer2024!"),
+    "login": ("S3cretPass", "the staging login is admin / S3cretPass!"),
+    "login with an address": ("Pnpm4ever", "log in with creds: ops@example.com and Pnpm4ever, then look"),
+    "german login": ("Sommer2024", "der Login ist chef / Sommer2024!"),
     "wrapped": ("ijklMNOP", "sk-ant-api03-abcdEFGH1234\nijklMNOP5678qrst"),
     "wrapped, fixed length": (MIXED, "ghp_" + MIXED * 2 + "\n    " + (MIXED * 3)[:20]),
 }  # fmt: skip
@@ -83,6 +86,12 @@ assert "-----BEGIN PRIVATE KEY-----" in text
 export ANTHROPIC_API_KEY=sk-...
 class sk-folding-cube, sk-learn
 new_password: newPassword,
+the login is broken, and page2 too
+login: docs/setup2.md, logins are slow
+Login with GitHub, Google and SAML2
+the login service is nginx / v2.3.1
+credentials: user and password
+signin=oauth, bar_1=2
 """
 
 
