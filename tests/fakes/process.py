@@ -43,7 +43,7 @@ class Program:
         return subprocess.Popen(
             [sys.executable, "-m", "distiller", *words],
             env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_heed_ctrl_c,  # noqa: PLW1509 -- no threads here
         )  # fmt: skip
 
     def run(self, *words: str, cwd: Path | None = None, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -144,3 +144,8 @@ def unpacked(value: bytes) -> bytes:
         return zlib.decompress(value)
     except zlib.error:
         return value
+
+
+def _heed_ctrl_c() -> None:
+    """A shell starts what it puts in the background deaf to Ctrl-C, and a test suite hands that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
