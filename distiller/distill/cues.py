@@ -217,8 +217,8 @@ def _cue(plain: str, language: Language) -> Cue | None:
 
 
 def _at_its_place(cue: Cue, plain: str, language: Language) -> bool:
-    """Cues that begin with a word boundary may stand behind a harmless lead, the others only open a sentence."""
-    if not cue.pattern.pattern.startswith(("(?:\\b", "(?:[")):
+    """Whether `cue` opens the sentence, stands behind a harmless lead, or closes a rule, as it may."""
+    if cue.opens:
         return bool(cue.pattern.match(plain))
     return any(
         language.lead.fullmatch(plain, 0, found.start()) or (cue.closes and _closes(plain, found, language))

@@ -28,6 +28,7 @@ class Cue(NamedTuple):
     firm: bool = True
     moved: bool = False
     explicit: bool = False
+    opens: bool = True  # only opens a sentence; else it may stand behind a `lead`
     closes: bool = False  # may also stand at the end of the rule that it makes last: "no force pushes from now on"
 
 
@@ -63,7 +64,11 @@ def _cues(
     explicit: bool = False,
     closes: bool = False,
 ) -> tuple[Cue, ...]:
-    return tuple(Cue(_re(pattern), kind, firm, moved, explicit, closes) for pattern in patterns)
+    """Cues of one kind; a phrase that begins with a word boundary or a class may stand behind a lead."""
+    return tuple(
+        Cue(_re(pattern), kind, firm, moved, explicit, not pattern.startswith((r"\b", "[")), closes)
+        for pattern in patterns
+    )
 
 
 # --- English ----------------------------------------------------------------------------------------------------
