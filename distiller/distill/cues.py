@@ -305,11 +305,11 @@ def _summary(body: str) -> str:
 def _item(found: _Found, request: Request) -> Item:
     """The claim that a statement makes, as a model would write it."""
     dated = absolute(found.body, request.window.local_date)
-    near = topics.nearest(found.body, request.near_facts)
+    near = topics.nearest(found.body, request.near_facts, moved=found.cue.moved)
     everywhere = found.language.everywhere.search(found.sentence.masked) or found.cue.kind is FactKind.USER
     return Item(
         op=_op(found, near),
-        slug=near.name if near else topics.name(_subject(found.body)),
+        slug=near.name if near else topics.name(_subject(found.body), request.near_facts),
         kind=found.cue.kind,
         scope=_scope(near, everywhere=bool(everywhere)),
         summary=_summary(dated.text),

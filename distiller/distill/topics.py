@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterator
 
 from distiller.vocabulary import NearFact
 
@@ -32,6 +33,8 @@ _TOPICS = tuple(
             "indentation-style",
             r"\b(?:indent\w*|tabs?\b[^.]*\bspaces?|spaces?\b[^.]*\btabs?|use (?:hard )?tabs)\b",
         ),
+        ("emoji-use", r"\bemojis?\b"),
+        ("coauthor-lines", r"\bco-?author"),
         ("commit-message-style", r"\bcommit messages?\b|\bconventional commits\b"),
         ("commit-structure", r"\b(?:one|separate|single|own|second) commits?\b|\bsquash\w*\b"),
         ("plan-before-edit", r"\bplans?\b[^.]*\b(?:before|first)\b|\bbefore\b[^.]*\bplan\b"),
@@ -45,8 +48,6 @@ _TOPICS = tuple(
         ("diff-size", r"\bdiffs?\b[^.]*\b(?:under|below|small|lines)\b"),
         ("chart-colours", r"\bcolou?r[- ]?blind\b"),
         ("spelling-variant", r"\b(?:british|american) (?:english|spelling)\b"),
-        ("emoji-use", r"\bemojis?\b"),
-        ("coauthor-lines", r"\bco-?author"),
         ("user-time-zone", r"\bmy time ?zone\b"),
     )
 )  # fmt: skip
@@ -68,8 +69,29 @@ _STOP = frozenset(
     verwenden verwendet von wir zu zum doesnt isnt cant wont ive weve thats lets
     """.split()  # noqa: SIM905 - two hundred words in quotes of their own are unreadable
 )
-_WORDS = 3
+_WORDS, _MOST_WORDS = 3, 5
+_CONTENT_WORD = re.compile(r"(?P<part>(?<=[a-z0-9][_/])[a-z0-9]+)|[a-z0-9]+")  # of `schema_a` also the "a"
 _LETTERS = re.compile(r"[a-z][a-z0-9]*")
+
+
+def _stem(word: str) -> str:
+    for ending in ("ies", "es", "s", "ing", "ed"):
+        if word.endswith(ending) and len(word) - len(ending) > 2:  # noqa: PLR2004 - a stem of two letters says nothing
+            return word[: -len(ending)] + ("y" if ending == "ies" else "")
+    return word
+
+
+_SAME = 0.6  # share of the smaller side's content words
+_PLACE_WORDS = """
+    python rust go java javascript typescript ruby php kotlin swift scala lua haskell yaml json toml html css scss sql
+    markdown shell bash frontend backend api ui cli web mobile ios android server client worker doc documentation test
+    ci dev development staging prod production script example migration
+    """
+_PLACES = frozenset(map(_stem, _PLACE_WORDS.split()))
+"""Where a rule may hold; the same question has one answer in each."""
+_DOING = frozenset("run write edit deploy build test commit limit cap set put touch call name".split())  # noqa: SIM905
+_NUMBER = re.compile(r"\b\d")
+_TELLING = 2  # content words in common from which on two statements may be about one thing
 
 
 def topic(text: str) -> str | None:
@@ -77,9 +99,10 @@ def topic(text: str) -> str | None:
     return next((slug for slug, pattern in _TOPICS if pattern.search(text)), None)
 
 
-def name(text: str) -> str:
-    """A slug for a statement: its topic, else its first content words."""
-    return topic(text) or _by_words(text)
+def name(text: str, near_facts: tuple[NearFact, ...] = ()) -> str:
+    """A slug for a statement: its topic, else its first content words; one that no near fact bears, where there is."""
+    taken = {near.name for near in near_facts}
+    return next((slug for slug in _names(text) if slug not in taken), next(_names(text)))
 
 
 def content(text: str) -> frozenset[str]:
@@ -87,25 +110,57 @@ def content(text: str) -> frozenset[str]:
     return frozenset(map(_stem, _content_words(text)))
 
 
-def nearest(text: str, near_facts: tuple[NearFact, ...]) -> NearFact | None:
-    """The near fact on the same topic as `text`, or None."""
+def nearest(text: str, near_facts: tuple[NearFact, ...], *, moved: bool = False) -> NearFact | None:
+    """The near fact about the same thing as `text`, or None; `moved` says that `text` names an earlier value.
+
+    Strict, because a newer statement replaces what it meets: "the worker runs on port 9090" says nothing of the api.
+    """
     subject = topic(text)
-    words = content(text)
-    for near in near_facts:
+    there = [near for near in near_facts if not _elsewhere(text, near.summary)]
+    for near in there:
         if subject and subject in (near.name, topic(near.summary)):
             return near
-    best = max(near_facts, key=lambda near: _likeness(words, near), default=None)
-    return best if best and _likeness(words, best) >= _SAME else None
+    same = [near for near in there if _same_subject(text, near.summary, moved=moved)]
+    return max(same, key=lambda near: _likeness(content(text), content(near.summary)), default=None)
 
 
-_SAME = 0.6  # share of the smaller side's content words
+def _elsewhere(one: str, other: str) -> bool:
+    """Whether two statements hold in places that they name and that differ: yaml files, python files."""
+    left, right = content(one) & _PLACES, content(other) & _PLACES
+    return bool(left and right and not left & right)
 
 
-def _likeness(words: frozenset[str], near: NearFact) -> float:
-    other = content(near.summary)
-    common = len(words & other)
+def _same_subject(text: str, other: str, *, moved: bool) -> bool:
+    left, right = content(text), content(other)
+    if len(left & right) < _TELLING:
+        return False
+    if left <= right or right <= left:
+        return True
+    about = _head(other)
+    numbers = _NUMBER.search(text) and _NUMBER.search(other) and _head(text) == about
+    named = about not in _DOING and (numbers or (moved and about in left))
+    return bool(named) and _likeness(left, right) >= _SAME
+
+
+def _head(text: str) -> str:
+    """The first content word: of a statement that is no order, what it is about."""
+    return next(map(_stem, _content_words(text)), "")
+
+
+def _likeness(words: frozenset[str], other: frozenset[str]) -> float:
     smaller = min(len(words), len(other))
-    return common / smaller if smaller and common > 1 else 0.0
+    return len(words & other) / smaller if smaller else 0.0
+
+
+def _names(text: str) -> Iterator[str]:
+    """Slugs for `text`, best first."""
+    if subject := topic(text):
+        yield subject
+        yield from (f"{subject}-{place}" for place in sorted(content(text) & _PLACES))
+    words = [word for word in dict.fromkeys(_content_words(text)) if not re.search(r"\d", word)]
+    yield _by_words(text)
+    yield from ("-".join(words[:count]) for count in range(_WORDS + 1, min(len(words), _MOST_WORDS) + 1))
+    yield from ("-".join((*words[:2], word)) for word in words[_MOST_WORDS:])
 
 
 def _by_words(text: str) -> str:
@@ -120,12 +175,8 @@ def _by_words(text: str) -> str:
 
 def _content_words(text: str) -> list[str]:
     plain = unicodedata.normalize("NFKD", re.sub(r"https?://\S+", " ", text)).encode("ascii", "ignore").decode().lower()
-    words = re.findall(r"[a-z0-9]+", plain.replace("'", ""))
-    return [word for word in words if word not in _STOP and len(word) > 1 and _LETTERS.match(word)]
-
-
-def _stem(word: str) -> str:
-    for ending in ("ies", "es", "s", "ing", "ed"):
-        if word.endswith(ending) and len(word) - len(ending) > 2:  # noqa: PLR2004 - a stem of two letters says nothing
-            return word[: -len(ending)] + ("y" if ending == "ies" else "")
-    return word
+    return [
+        found[0]
+        for found in _CONTENT_WORD.finditer(plain.replace("'", ""))
+        if _LETTERS.match(found[0]) and (found["part"] or (found[0] not in _STOP and len(found[0]) > 1))
+    ]
