@@ -36,7 +36,7 @@ _CLOSED = tuple(
 _CONTRAST = re.compile(
     r"(?i)\b(?:instead of|rather than|statt|prefer\w*(?=.* over\b).*? over)\b|, (?:and )?(?:not|never)\b"
 )
-_REJECTED = re.compile(r"(?i)\b(?:instead of|rather than|not|never|no longer|statt|from)\b[^,.;]*")
+_REJECTED = re.compile(r"(?i)\b(?:instead of|rather than|not|never|no longer|statt|from(?! now on\b))\b[^,.;]*")
 _VALUES = re.compile(
     r"\b\d[\w.:-]*|`[^`]+`|https?://\S+|--?[a-z][\w-]+|(?:[\w.-]+/)+[\w.-]*|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*\b"
 )

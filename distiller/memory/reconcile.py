@@ -128,6 +128,8 @@ class _Planner:
         roots = sorted({_root(one) for one in claim.evidence})
         if candidate is None:
             self._put(_new_candidate(self._new_id(), scope, claim, roots), claim.evidence)
+        elif clash(candidate.summary, claim.summary):
+            self._rethink(candidate, claim, scope, roots)
         elif set(roots) <= set(candidate.sessions):
             self._touched.add((scope, claim.slug))
         else:
@@ -168,11 +170,10 @@ class _Planner:
         return None
 
     def _candidate(self, claim: Claim, scope: str) -> Candidate | None:
-        for candidate in self._known.candidates:
-            alike_text = says_the_same(candidate.summary, claim.summary)
-            if candidate.scope == scope and (candidate.name == claim.slug or alike_text):
-                return candidate
-        return None
+        """The open candidate of the claim's name, else one that says the same; none that this turn spoke of already."""
+        free = [one for one in self._known.candidates if one.scope == scope and (scope, one.name) not in self._touched]
+        named = (one for one in free if one.name == claim.slug)
+        return next(named, next((one for one in free if says_the_same(one.summary, claim.summary)), None))
 
     def _barred(self, claim: Claim) -> bool:
         """Whether what this rests on was erased by the person."""
@@ -282,8 +283,9 @@ class _Planner:
     def _confirm(self, fact: Fact, claim: Claim) -> None:
         """Add the claim's quotes to a fact that says the same."""
         fresh = self._fresh(fact, claim)
-        if not any(one.part == "claims" for one in fresh):
-            return
+        there = {one.message_id for one in self._known.evidence.get(fact.id, ())}
+        if not any(one.part == "claims" and one.message_id not in there for one in fresh):
+            return  # known: a message does not confirm itself
         first, last = _said(fresh, self._at)
         after = msgspec.structs.replace(
             fact,
@@ -366,6 +368,13 @@ class _Planner:
         self._touched.add((candidate.scope, candidate.name))
         self._candidates[candidate.id] = (candidate, evidence)
 
+    def _rethink(self, candidate: Candidate, claim: Claim, scope: str, roots: list[str]) -> None:
+        """Two sessions that imply opposite things prove neither: counting begins anew with the newer one."""
+        self._touched |= {(scope, claim.slug), (scope, candidate.name)}
+        if _said(claim.evidence, self._at)[1] > candidate.last_at:
+            again = _new_candidate(candidate.id, scope, claim, roots)
+            self._candidates[candidate.id] = (msgspec.structs.replace(again, name=candidate.name), claim.evidence)
+
     def _promote(self, candidate: Candidate, claim: Claim, roots: list[str]) -> None:
         """Make a fact of what two sessions implied; it rests on the quotes of both."""
         quotes = (*self._known.candidate_evidence.get(candidate.id, ()), *claim.evidence)
@@ -407,9 +416,15 @@ def _new_candidate(candidate_id: str, scope: str, claim: Claim, roots: list[str]
 def _says_the_same(fact: Fact, claim: Claim) -> bool:
     return (
         _clauses(claim.body) <= _clauses(fact.body)
-        or covers(f"{fact.summary} {fact.body}", f"{claim.summary} {claim.body}")
+        or covers(_whole(fact), _whole(claim))
         or (says_the_same(fact.summary, claim.summary) and not clash(fact.body, claim.body))
     )
+
+
+def _whole(one: Fact | Claim) -> str:
+    """All that a fact or claim says, once: twice the same words would hide what they choose and what they reject."""
+    line = one.summary.rstrip(" .\N{HORIZONTAL ELLIPSIS}")
+    return one.body if line.casefold() in one.body.casefold() else f"{one.summary} {one.body}"
 
 
 def _clauses(body: str) -> set[str]:
@@ -426,7 +441,7 @@ def _supersedes(fact: Fact, claim: Claim) -> bool:
         return False
     if classes_clash(claim.body, fact.body) or negated(claim.body) != negated(fact.body):
         return True
-    return not adds(f"{claim.summary} {claim.body}", fact.body) and clash(claim.summary, fact.summary)
+    return not adds(_whole(claim), fact.body) and clash(claim.summary, fact.summary)
 
 
 _EXCEPTION = re.compile(
@@ -438,7 +453,7 @@ def _joined(fact: Fact, claim: Claim) -> Claim:
     """The claim with what the fact said before it, unless the claim says all of that itself."""
     body = Redacted(f"{fact.body.rstrip()} {claim.body}")
     strength = max(fact.strength, claim.strength, key=_RANK.__getitem__)
-    if adds(f"{claim.summary} {claim.body}", fact.body) or len(body) > BODY_CHARACTERS:
+    if adds(_whole(claim), fact.body) or len(body) > BODY_CHARACTERS:
         return msgspec.structs.replace(claim, strength=strength)
     return msgspec.structs.replace(claim, summary=fact.summary, body=body, strength=strength)
 

@@ -385,3 +385,34 @@ def test_of_two_things_said_at_once_the_same_wins_in_either_order() -> None:
         ends.append(world.active)
 
     assert ends == [["Use yarn"], ["Use yarn"]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("From now on always use pnpm in this repo, never npm.", "From now on use npm in this repo, not pnpm."),
+        ("Use uv, not pip.", "Use pip, not uv."),
+        ("From now on use tabs, not spaces.", "From now on use spaces, not tabs."),
+        ("Always use snake_case names, never camelCase.", "Always use camelCase names, never snake_case."),
+    ],
+)
+def test_a_rule_turned_round_replaces_and_never_confirms(old: str, new: str) -> None:
+    """The same words the other way round are the opposite: the newest hold."""
+    world = World(fact(old))
+
+    made = world.settle(claim(new))
+
+    assert ops(made) == [Op.SUPERSEDE]
+    assert world.active == [new]
+
+
+def test_opposite_implied_preferences_prove_nothing() -> None:
+    """One session implies npm, the next pnpm: no fact; a third that says pnpm again makes one."""
+    world = World()
+    world.settle(candidates=(claim("Use npm", session="one", said=1),))
+    world.settle(candidates=(claim("Use pnpm", session="two", said=2),))
+    assert world.active == []
+
+    world.settle(candidates=(claim("Use pnpm", session="three", said=3),))
+
+    assert world.active == ["Use pnpm"]
