@@ -122,8 +122,16 @@ def switched_off(turn: Enrolment, ask: Questions) -> str | None:
     return None
 
 
-def untitled_if_erased(turn: Enrolment, ask: Questions) -> Enrolment:
-    """The turn without its session's title if that tells what was erased: a fork repeats its parent's first words."""
+_SWITCHED_OFF = ("paused", "off-record")
+
+
+def untitled(turn: Enrolment, ask: Questions, reason: str | None) -> Enrolment:
+    """The turn without its session's title if that may tell what was erased or said while we were switched off.
+
+    A fork repeats its parent's first words. An empty title stays empty, whatever later turns of the session tell.
+    """
+    if reason in _SWITCHED_OFF:
+        return msgspec.structs.replace(turn, session=msgspec.structs.replace(turn.session, title=""))
     if not turn.session.title or not ask.tells(turn.session.title):
         return turn
     return msgspec.structs.replace(turn, session=msgspec.structs.replace(turn.session, title=None))
@@ -131,7 +139,7 @@ def untitled_if_erased(turn: Enrolment, ask: Questions) -> Enrolment:
 
 def shown_prompt(turn: Enrolment, reason: str | None) -> str:
     """The beginning of the prompt, kept for people; nothing of it where the person had switched us off."""
-    return "" if reason in ("paused", "off-record", "purged", "copy") else turn.prompt
+    return "" if reason in (*_SWITCHED_OFF, "purged", "copy") else turn.prompt
 
 
 def needs_plan(settlement: Settlement) -> bool:

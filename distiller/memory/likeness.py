@@ -73,7 +73,7 @@ def clash(one: str, other: str) -> bool:
     return (
         _values(one) != _values(other)
         or (negated(one) != negated(other) and not (_CONTRAST.search(one) and _CONTRAST.search(other)))
-        or _turned_round(one, other)
+        or turned_round(one, other)
         or classes_clash(one, other)
     )
 
@@ -90,7 +90,7 @@ def covers(old: str, new: str) -> bool:
         tokens(new) <= tokens(old)
         and _values(new) <= _values(old)
         and negated(new) == negated(old)
-        and not _turned_round(old, new)
+        and not turned_round(old, new)
         and not classes_clash(old, new)
     )
 
@@ -109,7 +109,7 @@ def _chosen(text: str) -> str:
     return _REJECTED.sub(" ", text)
 
 
-def _turned_round(one: str, other: str) -> bool:
+def turned_round(one: str, other: str) -> bool:
     """Whether what one prefers is what the other rejects: "uv, not pip" and "pip instead of uv"."""
     left, right = _CONTRAST.split(one, maxsplit=1), _CONTRAST.split(other, maxsplit=1)
     if len(left) == 1 or len(right) == 1:

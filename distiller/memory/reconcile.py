@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from distiller.memory.likeness import adds, alike, clash, classes_clash, covers, says_the_same
+from distiller.memory.likeness import adds, alike, clash, classes_clash, covers, says_the_same, turned_round
 from distiller.memory.slug import negated
 from distiller.vocabulary import (
     Candidate,
@@ -439,7 +439,8 @@ def _supersedes(fact: Fact, claim: Claim) -> bool:
         return True
     if claim.op == "update" and _EXCEPTION.search(claim.body):
         return False
-    if classes_clash(claim.body, fact.body) or negated(claim.body) != negated(fact.body):
+    one, other = claim.body, fact.body
+    if classes_clash(one, other) or turned_round(one, other) or negated(one) != negated(other):
         return True
     return not adds(_whole(claim), fact.body) and clash(claim.summary, fact.summary)
 

@@ -23,7 +23,8 @@ def readable(fields: Mapping[str, Any]) -> tuple[str, str]:
 def turn(fields: Mapping[str, Any]) -> str:
     """How a turn ended, in the order in which one asks."""
     reason = f" ({fields['reason']})" if fields.get("reason") else ""
-    project = str(fields.get("project") or "-").rsplit("@", 1)[0].rstrip("/").rsplit("/", 1)[-1]
+    place = str(fields.get("project") or "-").rsplit("@", 1)[0].removesuffix("/.git")
+    project = place.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
     parts = [
         f"{fields.get('turn')} {fields['outcome']}{reason}",
         f"{fields.get('agent')} {str(fields.get('session'))[:8]} {project}",

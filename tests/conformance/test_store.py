@@ -835,6 +835,19 @@ def test_time_empties_the_bin_and_ends_facts_and_candidates(store: Store) -> Non
 # --- switches, projects, sessions ---------------------------------------------------------------------------------
 
 
+def test_a_session_switched_off_before_it_was_named_stays_without_a_name(store: Store) -> None:
+    """Its title is the first prompt: words that we were asked not to keep, though later turns tell them again."""
+    named = replace(session("s1"), title="my private words")
+    off = enrolment("k1", message_ids=("a",), off_record=True, of=named)
+    store.enrol([off, enrolment("k2", message_ids=("b",), ended_at=LATER, of=named)], None, at=AT)
+    store.enrol([enrolment("k3", of=replace(session("s2"), title="A title"))], None, at=AT)
+    store.enrol([enrolment("k4", message_ids=("d",), off_record=True, of=session("s2"))], None, at=AT)
+
+    titles = {row.session.id: row.session.title for row in store.sessions()}
+
+    assert titles == {"s1": "", "s2": "A title"}
+
+
 def test_pauses_open_and_end(store: Store) -> None:
     """What is switched off is listed until it is switched on."""
     pause = Pause("x", "project", "p1", AT)

@@ -228,7 +228,7 @@ class FakeStore:
 
     def _enter(self, state: State, turn: Enrolment, at: str) -> Enrolled:
         entry = ledger.enter(turn, Answers(state))
-        turn = ledger.untitled_if_erased(turn, Answers(state))
+        turn = ledger.untitled(turn, Answers(state), entry.reason)
         revisions = state.turns.setdefault(turn.key, [])
         if entry.freshen:
             stands = revisions[-1]
@@ -909,7 +909,7 @@ def put_session(state: State, turn: Enrolment) -> None:
         new,
         root_id=new.root_id or new.id,
         parent_id=new.parent_id or old.parent_id,
-        title="" if old.title == "" else new.title or old.title,
+        title="" if old.title == "" else new.title or (new.title if old.title is None else old.title),
         cwd=new.cwd or old.cwd,
         model=new.model or old.model,
         started_at=min(started, default=None),

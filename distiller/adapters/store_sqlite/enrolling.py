@@ -38,7 +38,7 @@ PUT_SESSION = """
     root_session_id = excluded.root_session_id,
     parent_session_id = coalesce(excluded.parent_session_id, parent_session_id),
     role = excluded.role,
-    title = CASE title WHEN '' THEN '' ELSE coalesce(excluded.title, title) END, -- '': erased for good
+    title = CASE title WHEN '' THEN '' ELSE coalesce(nullif(excluded.title, ''), title, excluded.title) END, -- ''
     cwd = coalesce(excluded.cwd, cwd),
     project_key = excluded.project_key,
     file = excluded.file,
@@ -213,7 +213,7 @@ def enter(connection: sqlite3.Connection, turn: Enrolment, tombstones: Tombstone
     """Write one turn as the ledger's rules say."""
     ask = Answers(connection, tombstones)
     entry = ledger.enter(turn, ask)
-    turn = ledger.untitled_if_erased(turn, ask)
+    turn = ledger.untitled(turn, ask, entry.reason)
     if entry.freshen:
         freshen(connection, turn, entry.revision)
     if entry.how is not EnrolledAs.KNOWN:
