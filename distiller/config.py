@@ -272,9 +272,8 @@ def refused(error: Exception, path: Path, sources: Mapping[str, str]) -> str:
     at = {"environment": "DISTILLER_" + key.upper().replace(".", "__"), "flag": "the flag"}.get(
         sources.get(key, "file"), str(path)
     )
-    return (
-        f"{at}: {key}: {what[:1].lower()}{what[1:]}. Nothing was changed; `distiller config show` lists the settings."
-    )
+    told = f"{at}: {key}: {what[:1].lower()}{what[1:]}."
+    return f"{told} Nothing was changed; `distiller config reference` lists the settings."
 
 
 def agent_roots(settings: Settings, environment: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

@@ -300,10 +300,8 @@ class _Planner:
 
     def _note(self, fact: Fact, evidence: tuple[Evidence, ...], reason: str) -> None:
         """Keep what was said earlier in the fact's history, supporting it, changing nothing that holds."""
-        first, _ = _said(evidence, self._at)
-        after = msgspec.structs.replace(fact, first_said_at=min(fact.first_said_at, first))
         supports = tuple(msgspec.structs.replace(one, part="supports") for one in evidence)
-        self._operations.append(Operation(Op.EVIDENCE, fact, after, supports, reason))
+        self._operations.append(Operation(Op.EVIDENCE, fact, fact, supports, reason))
 
     def _replace(self, op: Op, fact: Fact, claim: Claim, evidence: tuple[Evidence, ...], reason: str) -> None:
         first, last = _said(evidence, self._at)
@@ -315,7 +313,7 @@ class _Planner:
             summary=claim.summary,
             body=claim.body,
             updated_at=self._at,
-            first_said_at=first if op is Op.RESTORE else min(fact.first_said_at, first),
+            first_said_at=min(fact.first_said_at, first) if op is Op.UPDATE else first,
             last_confirmed_at=last,
             valid_until=claim.valid_until,
             related=tuple(dict.fromkeys((*fact.related, *self._related(claim, fact.scope))))[:RELATED],

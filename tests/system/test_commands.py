@@ -158,6 +158,41 @@ def test_a_preview_leaves_no_trace(tmp_path: Path) -> None:
     assert [path for path in program.home.rglob("*") if path.is_file()] == []
 
 
+def test_status_tells_what_waits_for_the_person(tmp_path: Path) -> None:
+    """A paused project and a change proposed to a pinned fact do not go unseen."""
+    program = Program(tmp_path)
+    first = ClaudeSession("33333333-0000-4000-8000-000000000003", at=OLD, cwd="/work/depot")
+    (program.projects / "first.jsonl").write_bytes(first.turn("From now on always use pnpm, never npm."))
+    program.json("backfill")
+    (fact,) = program.json("facts", "list")
+    assert program.run("facts", "pin", fact["name"]).returncode == 0
+    second = ClaudeSession("44444444-0000-4000-8000-000000000004", at="2026-11-02T09:00:00.000Z", cwd="/work/depot")
+    (program.projects / "second.jsonl").write_bytes(second.turn("From now on always use npm, not pnpm."))
+    program.json("backfill")
+    assert program.run("pause", "--project", fact["project"]).returncode == 0
+
+    status = program.run("status").stdout
+    shown = program.run("facts", "show", fact["name"]).stdout
+
+    assert re.search(r"paused +project .*depot", status)
+    assert "1 change proposed" in status
+    assert "proposed: From now on always use npm, not pnpm." in shown
+
+
+def test_facts_of_a_session_are_forgotten_by_the_start_of_its_id(tmp_path: Path) -> None:
+    """An id that fits no session is an error: nobody should believe that something is gone."""
+    program = Program(tmp_path)
+    session = ClaudeSession("33333333-0000-4000-8000-000000000003", at=OLD, cwd="/work/depot")
+    (program.projects / "s.jsonl").write_bytes(session.turn(RULE))
+    program.json("backfill")
+
+    unknown = program.run("facts", "forget", "--session", "nope", "--yes")
+    known = program.run("facts", "forget", "--session", "3333", "--yes")
+
+    assert (unknown.returncode, known.returncode) == (1, 0)
+    assert program.json("facts", "list") == []
+
+
 def test_settings_are_written_with_comments_kept_and_checked_first(tmp_path: Path) -> None:
     """`config set` changes one key; what cannot be used is refused and the file stays as it was."""
     program = Program(tmp_path)

@@ -11,7 +11,7 @@ import click
 from distiller.errors import UnknownNameError
 from distiller.service import curate, report
 from distiller.surfaces.cli import output
-from distiller.surfaces.cli.here import named_project, project_here, scopes_here
+from distiller.surfaces.cli.here import named_project, named_session, project_here, scopes_here
 from distiller.surfaces.cli.since import since as since_time
 from distiller.vocabulary import Applied, Fact, FactKind, FactQuery, FactStatus, Op, Redacted
 
@@ -174,6 +174,10 @@ def show(door: Door, name: str, wants_json: bool) -> None:
         if entry.op in CHANGING and entry.before and entry.after and entry.before.body != entry.after.body:
             before = output.one_line(entry.before.body, 200)
             output.say(f"  {output.local(entry.at)} {entry.op.value} by {entry.actor}; before: {before}")
+    for proposal in row["proposals"]:
+        said = output.one_line(proposal.change.get("body") or proposal.change.get("op", ""), 200)
+        how = f"to take it: `distiller facts edit {fact.name}`"
+        output.say("  ", output.style("proposed", fg="yellow"), f": {said} ({how})")
     if fact.related:
         output.say(f"  related: {', '.join(fact.related)}")
     if row["recalls"]:
@@ -291,7 +295,7 @@ def pin(door: Door, names: tuple[str, ...], off: bool, wants_json: bool) -> None
 @facts.command()
 @click.argument("names", nargs=-1)
 @click.option("--project", metavar="NAME", help="All facts of one project.")
-@click.option("--session", metavar="ID", help="All facts that one session gave.")
+@click.option("--session", metavar="ID", help="All facts that one session gave (the start of its id).")
 @click.option("--since", metavar="T", help="All facts changed since then.")
 @click.option("--erase", is_flag=True, help="Remove the text from store, indexes and backups, for good.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -350,7 +354,7 @@ def named_or_all(
             scopes=(f"project:{named_project(app, project).key}",) if project else (),
             statuses=statuses,
             since=since_time(since, now=app.now()),
-            session=session,
+            session=named_session(app, session).session.id if session else None,
         )
     )
     return [fact for fact in found if erase or fact.status is not FactStatus.BINNED]

@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
 from distiller.errors import AmbiguousNameError, UnknownNameError
-from distiller.vocabulary import FactQuery, Project
+from distiller.vocabulary import FactQuery, Project, SessionRow
 
 if TYPE_CHECKING:
     from distiller.bootstrap import App
@@ -20,6 +20,22 @@ def project_here(app: App) -> Project:
     folder = os.getcwd()
     known = app.store.project_of(app.redact(folder))
     return known or redacted_project(app.projects(app.store).resolve(folder), app.redact)
+
+
+def named_session(app: App, start: str) -> SessionRow:
+    """The session whose id starts with `start`.
+
+    Raises:
+        UnknownNameError: none; AmbiguousNameError: several.
+    """
+    found = app.store.session(start)
+    if not found:
+        raise UnknownNameError(f"{start}: no session's id starts so. `distiller sessions list` shows them.")
+    exact = [row for row in found if row.session.id == start] or found
+    if len(exact) > 1:
+        listed = ", ".join(f"{one.session.agent} {one.session.id}" for one in exact[:8])
+        raise AmbiguousNameError(f"{start}: {len(exact)} sessions' ids start so: {listed}.")
+    return exact[0]
 
 
 def named_project(app: App, name: str) -> Project:

@@ -15,7 +15,10 @@ from distiller.surfaces.cli import output
 from distiller.surfaces.cli.since import since as since_time
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distiller.surfaces.cli import Door
+    from distiller.vocabulary import Pause
 
 
 @click.command()
@@ -59,28 +62,14 @@ def status(door: Door, as_json: bool) -> int:
     if as_json:
         output.print_json(state)
     else:
-        show_status(state)
+        show_status(state, app.store.pauses(at=now))
     return 0 if state["healthy"] else 1
 
 
-def show_status(state: dict[str, Any]) -> None:
+def show_status(state: dict[str, Any], pauses: Sequence[Pause]) -> None:
     """The state of things for someone who looks at 3 a.m.: what is wrong first, then numbers."""
-    colour = "green" if state["healthy"] else "red"
-    mark = output.style(state["state"], fg=colour, bold=True)
-    since = f" since {output.local(state['since'])}" if state["since"] else ""
-    until = f" until {output.local(state['until'])}" if state["until"] else ""
-    pid = f", pid {state['daemon']['pid']}" if state["state"] != "stopped" and state["daemon"]["pid"] else ""
-    output.say(f"distiller {state['version']}: ", mark, f"{since}{until}{pid} (backend {state['backend']['name']})")
-    for problem in state["problems"]:
-        output.say("  ", output.style("!", fg="red"), f" {problem.text} Fix: {problem.fix}")
-    turns = state["turns"]
-    output.say(f"turns    {counted(turns)}")
-    for name in ("waiting", "skipped", "dead"):
-        if state[name]:
-            output.say(f"  {name:<8} {counted(state[name])}")
-    if state["oldest_waiting_at"]:
-        output.say(f"  oldest waiting since {output.local(state['oldest_waiting_at'])}")
-    output.say(f"facts    {counted(state['facts']) or 'none yet'}; {output.plural(state['candidates'], 'candidate')}")
+    show_state(state, pauses)
+    show_work(state)
     today = state["today"]
     output.say(f"today    {output.plural(today['calls'], 'model call')}, ${today['cost_usd'] or 0:.2f}")
     backlog = state["backlog"]
@@ -101,6 +90,37 @@ def show_status(state: dict[str, Any]) -> None:
         output.say(f"lines    passed over: {counted(odd)}")
     if state["last_error"]:
         output.say(f"error    {output.local(state['last_error']['at'])} {state['last_error']['text']}")
+
+
+def show_state(state: dict[str, Any], pauses: Sequence[Pause]) -> None:
+    """Whether it runs, what is wrong, and what is switched off."""
+    colour = "green" if state["healthy"] else "red"
+    mark = output.style(state["state"], fg=colour, bold=True)
+    since = f" since {output.local(state['since'])}" if state["since"] else ""
+    until = f" until {output.local(state['until'])}" if state["until"] else ""
+    pid = f", pid {state['daemon']['pid']}" if state["state"] != "stopped" and state["daemon"]["pid"] else ""
+    output.say(f"distiller {state['version']}: ", mark, f"{since}{until}{pid} (backend {state['backend']['name']})")
+    for problem in state["problems"]:
+        output.say("  ", output.style("!", fg="red"), f" {problem.text} Fix: {problem.fix}")
+    for pause in pauses:
+        if pause.level != "all":
+            ends = f" until {output.local(pause.until_at)}" if pause.until_at else ""
+            output.say(f"paused   {pause.level} {pause.target} since {output.local(pause.from_at)}{ends}")
+
+
+def show_work(state: dict[str, Any]) -> None:
+    """What became of the turns, and the facts there are."""
+    turns = state["turns"]
+    output.say(f"turns    {counted(turns) or 'none yet'}")
+    for name in ("waiting", "skipped", "dead"):
+        if state[name]:
+            output.say(f"  {name:<8} {counted(state[name])}")
+    if state["oldest_waiting_at"]:
+        output.say(f"  oldest waiting since {output.local(state['oldest_waiting_at'])}")
+    output.say(f"facts    {counted(state['facts']) or 'none yet'}; {output.plural(state['candidates'], 'candidate')}")
+    if state["proposals"]:
+        changes = output.plural(state["proposals"], "change")
+        output.say(f"  {changes} proposed to facts that are yours: `distiller facts show NAME`")
 
 
 def counted(counts: dict[str, int]) -> str:

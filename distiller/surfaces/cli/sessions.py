@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distiller.errors import AmbiguousNameError, UnknownNameError
 from distiller.service import report
 from distiller.surfaces.cli import output
-from distiller.surfaces.cli.here import named_project
+from distiller.surfaces.cli.here import named_project, named_session
 from distiller.vocabulary import FactQuery, SessionRow, TurnQuery
 
 if TYPE_CHECKING:
@@ -58,13 +57,7 @@ def list_(door: Door, agent: str | None, project: str | None, limit: int, as_jso
 def show(door: Door, session: str, as_json: bool) -> None:
     """Show one session (by the start of its id): each turn and how it ended."""
     app = door.app
-    found = app.store.session(session)
-    if not found:
-        raise UnknownNameError(f"{session}: no session's id starts so. `distiller sessions list` shows them.")
-    if len(found) > 1:
-        listed = ", ".join(f"{one.session.agent} {one.session.id}" for one in found[:8])
-        raise AmbiguousNameError(f"{session}: {len(found)} sessions' ids start so: {listed}.")
-    row = objects(app, found)[0]
+    row = objects(app, [named_session(app, session)])[0]
     turns = app.store.turns(TurnQuery(agent=row["agent"], session_id=row["id"]))
     row["items"] = [
         {
