@@ -373,6 +373,7 @@ class App:
             worker=worker,
             transcripts=self.transcripts,
             clock=self.clock,
+            notifier=notifier,
             settle=self.settle,
             max_line_bytes=self.config.settings.turns.max_line_bytes,
             options=options,

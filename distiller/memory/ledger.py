@@ -6,6 +6,7 @@ writes the `Entry`. The order of the rules is the promise: what is known is neve
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from typing import Protocol
 
@@ -135,6 +136,11 @@ def untitled(turn: Enrolment, ask: Questions, reason: str | None) -> Enrolment:
     if not turn.session.title or not ask.tells(turn.session.title):
         return turn
     return msgspec.structs.replace(turn, session=msgspec.structs.replace(turn.session, title=None))
+
+
+def shown_id(key: str) -> str:
+    """The turn's short name: `t` and 12 hex of SHA-256(key)."""
+    return "t" + hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
 def shown_prompt(turn: Enrolment, reason: str | None) -> str:

@@ -13,9 +13,10 @@ import msgspec
 
 from distiller import timestamps
 from distiller.errors import DistillerError
-from distiller.ports import Clock, Store, Transcripts, Worker
+from distiller.ports import Clock, Notifier, Store, Transcripts, Worker
 from distiller.service.backfill_report import FileError, Report, Tally
 from distiller.service.distill_turn import Distilling
+from distiller.service.enrol import tell_skipped
 from distiller.service.reading import Context, Reading
 from distiller.transcript.session import SessionReader
 from distiller.transcript.turns import Settle
@@ -82,6 +83,7 @@ class Backfill:
         worker: Worker,
         transcripts: Transcripts,
         clock: Clock,
+        notifier: Notifier,
         settle: Settle,
         max_line_bytes: int,
         options: Options,
@@ -95,6 +97,7 @@ class Backfill:
         self._worker = worker
         self._transcripts = transcripts
         self._clock = clock
+        self._notifier = notifier
         self._settle = settle
         self._max_line_bytes = max_line_bytes
         self._options = options
@@ -183,6 +186,7 @@ class Backfill:
         withdrawn = [event.key for event in events if isinstance(event, Withdrawn)]
         now = self._reading.now()
         entered = await self._worker(self._store.enrol, prepared, None, withdrawn=withdrawn, at=now)
+        tell_skipped(self._notifier, prepared, entered)
         known = {
             key: mark for key, mark in marks.items() if key not in fresh and self._project_wanted(mark.project_key)
         }

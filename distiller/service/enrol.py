@@ -11,9 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from distiller.memory.ledger import shown_id
+from distiller.ports import Notifier
 from distiller.service.places import Redact
 from distiller.transcript import episode, identity, words
 from distiller.vocabulary import (
+    Enrolled,
+    EnrolledAs,
     Enrolment,
     Message,
     Origin,
@@ -207,3 +211,20 @@ def prompt_text(turn: Turn) -> str:
 def shown(text: str) -> str:
     """The first 80 characters on one line."""
     return " ".join(text[: SHOWN_CHARACTERS * 4].split())[:SHOWN_CHARACTERS]
+
+
+def tell_skipped(notifier: Notifier, turns: Sequence[Enrolment], done: Sequence[Enrolled]) -> None:
+    """One line for each turn that the ledger settled by itself: it is over, and no pass will tell of it."""
+    for turn, one in zip(turns, done, strict=True):
+        if one.how is EnrolledAs.SKIPPED:
+            notifier.event(
+                "turn.settled",
+                turn=shown_id(turn.key),
+                revision=one.revision,
+                agent=turn.session.agent,
+                session=turn.session.id,
+                project=turn.project_key,
+                outcome=one.state.value,
+                reason=one.reason,
+                end_sign=turn.end_sign.value,
+            )

@@ -14,6 +14,7 @@ import msgspec
 from distiller import timestamps
 from distiller.errors import DistillerError
 from distiller.ports import Notifier, Store, Transcripts, Worker
+from distiller.service.enrol import tell_skipped
 from distiller.service.reading import Context, Reading
 from distiller.transcript.session import SessionReader
 from distiller.transcript.turns import Settle
@@ -245,6 +246,7 @@ class Follower:
         if cursor is None:
             return []
         done = await self._worker(self._store.enrol, prepared, cursor, withdrawn=withdrawn, at=now)
+        tell_skipped(self._notifier, prepared, done)
         followed.stored_byte = cursor.offset_byte
         self._watch_growth(fresh, now)
         return [one for one in done if one.how is not EnrolledAs.KNOWN or one.state is TurnState.WAITING]

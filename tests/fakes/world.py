@@ -108,8 +108,8 @@ class World:
         report = Report()
         work = Backfill(
             reading=self.reading, distilling=self.distilling, store=self.store, worker=InlineWorker(),
-            transcripts=self.transcripts, clock=self.clock, settle=Settle(), max_line_bytes=1 << 20,
-            options=options or Options(paths=paths), report=report,
+            transcripts=self.transcripts, clock=self.clock, notifier=self.notifier,
+            settle=Settle(), max_line_bytes=1 << 20, options=options or Options(paths=paths), report=report,
         )  # fmt: skip
         return asyncio.run(work.run())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Collection, Sequence
 
@@ -232,7 +231,7 @@ def write(connection: sqlite3.Connection, turn: Enrolment, entry: Entry, *, at: 
     values = {
         **fields,
         "revision": entry.revision,
-        "id": shown_id(turn.key),
+        "id": ledger.shown_id(turn.key),
         "agent": turn.session.agent,
         "session_id": turn.session.id,
         "prompt": ledger.shown_prompt(turn, entry.reason),
@@ -309,8 +308,3 @@ def note_run(connection: sqlite3.Connection, turn: Enrolment, entry: Entry) -> N
     started_at = session.started_at or turn.prompt_at
     values = (run_id, session.agent, session.id, turn.project_key, started_at, turn.outcome, turn.cost_usd)
     connection.execute(sql, (*values, rows.to_json(calls)))
-
-
-def shown_id(key: str) -> str:
-    """The turn's short name: `t` and 12 hex of SHA-256(key)."""
-    return "t" + hashlib.sha256(key.encode()).hexdigest()[:12]

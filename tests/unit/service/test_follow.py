@@ -42,6 +42,19 @@ def test_a_turn_without_end_mark_ends_by_silence() -> None:
     assert world.follower.next_due() is None
 
 
+def test_a_turn_that_is_skipped_is_told_once_too() -> None:
+    """The log has a line for each settled turn: who waits for a fact learns that nothing was said in the turn."""
+    world = World()
+    world.session().turn("yes, go on")
+    world.sweep()
+
+    told = [fields for name, fields in world.notifier.events if name == "turn.settled"]
+
+    (turn,) = world.turns()
+    assert [(one["turn"], one["outcome"], one["reason"]) for one in told] == [(turn.id, "skipped", "no-words")]
+    assert not any("go on" in str(one) for one in told)
+
+
 def test_f03_nothing_changed_means_nothing_is_asked() -> None:
     """F03: fifty settled sessions make no call, whether left alone or merely touched."""
     world = World(backend=(backend := FakeBackend()))
