@@ -17,6 +17,7 @@ from distiller.ports import Clock, Notifier, Store, Transcripts, Worker
 from distiller.service.backfill_report import FileError, Report, Tally
 from distiller.service.distill_turn import Distilling
 from distiller.service.enrol import tell_skipped
+from distiller.service.places import project_name
 from distiller.service.reading import Context, Reading
 from distiller.transcript.session import SessionReader
 from distiller.transcript.turns import Settle
@@ -229,8 +230,7 @@ class Backfill:
 
     def _project_wanted(self, key: str) -> bool:
         wanted = self._options.project
-        name = key.rsplit("@", 1)[0].rstrip("/").rsplit("/", 1)[-1]
-        return wanted is None or fnmatch(key, wanted) or fnmatch(name, wanted)
+        return wanted is None or fnmatch(key, wanted) or fnmatch(project_name(key), wanted)
 
     async def _mark(self, file: SessionFile, reader: SessionReader, now: str) -> None:
         found = self._transcripts.identify(

@@ -30,3 +30,9 @@ def redacted_project(project: Project, redact: Redact) -> Project:
         remote=None if project.remote is None else redact(project.remote),
         folders=tuple(map(redact, project.folders)),
     )
+
+
+def project_name(key: str) -> str:
+    """What people call the project of `key`: its repository's or folder's own name."""
+    place = key.rsplit("@", 1)[0].removesuffix("/.git")
+    return place.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")

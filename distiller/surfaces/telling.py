@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from distiller.service.places import project_name
+
 HEAD = ("time", "level", "event", "version", "pid")
 JOURNAL_PRIORITY = {"debug": "<7>", "info": "<6>", "warning": "<4>", "error": "<3>"}
 
@@ -23,8 +25,7 @@ def readable(fields: Mapping[str, Any]) -> tuple[str, str]:
 def turn(fields: Mapping[str, Any]) -> str:
     """How a turn ended, in the order in which one asks."""
     reason = f" ({fields['reason']})" if fields.get("reason") else ""
-    place = str(fields.get("project") or "-").rsplit("@", 1)[0].removesuffix("/.git")
-    project = place.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
+    project = project_name(str(fields.get("project") or "-"))
     parts = [
         f"{fields.get('turn')} {fields['outcome']}{reason}",
         f"{fields.get('agent')} {str(fields.get('session'))[:8]} {project}",

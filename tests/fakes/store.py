@@ -19,7 +19,7 @@ import msgspec
 
 from distiller.errors import ConflictError, DiskFullError, LeaseLostError, StoreBusyError, UsageError
 from distiller.memory import ledger, reconcile
-from distiller.memory.ledger import Newest
+from distiller.memory.ledger import Newest, shown_id
 from distiller.timestamps import after, seconds_between
 from distiller.vocabulary import (
     Applied,
@@ -1002,11 +1002,6 @@ def turn_row(entry: LedgerEntry) -> TurnRow:
         prompt=entry.prompt,
         has_text=entry.text is not None,
     )
-
-
-def shown_id(key: str) -> str:
-    """The turn's short name."""
-    return "t" + hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
 def summed(usages: Sequence[Usage]) -> Usage:
