@@ -19,6 +19,12 @@ from distiller.errors import SettingError
 
 Daily = Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
 Days = Annotated[int, Meta(ge=0)]
+Unlimited = Literal["none"]
+NotNegative = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Dollars = Annotated[float, Meta(ge=0)]
+Backend = Literal["embedded", "anthropic", "claude-cli"]
+BACKENDS: tuple[str, ...] = get_args(Backend)
 
 
 class AgentSettings(Struct, forbid_unknown_fields=True):
@@ -49,6 +55,44 @@ class WindowSettings(Struct, forbid_unknown_fields=True):
     kept_text_bytes: Annotated[
         int, Meta(ge=4096, description="a waiting turn's text before compression; tool results are cut first")
     ] = 1048576
+
+
+class BudgetSettings(Struct, forbid_unknown_fields=True):
+    """What a day (of your calendar) may cost."""
+
+    daily_tokens: Annotated[NotNegative | Unlimited, Meta(description='0: no calls, `"none"`: no limit')] = 600_000
+    daily_usd: Annotated[Dollars | Unlimited, Meta(description='0: no calls that cost, `"none"`: no limit')] = 1.00
+    calls_per_minute: Annotated[Positive | Unlimited, Meta(description="the rest wait their turn")] = 20
+
+
+class AnthropicSettings(Struct, forbid_unknown_fields=True):
+    """A model behind the Messages API: Anthropic's, or a server of yours."""
+
+    model: Annotated[str, Meta(min_length=1, description="the model asked")] = "claude-haiku-5-5"
+    base_url: Annotated[
+        str,
+        Meta(pattern=r"^(https?://\S+)?$", description="another server that speaks the Messages API (Ollama, vLLM, …)"),
+    ] = ""
+    timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="for a whole call")] = 60
+    max_output_tokens: Annotated[int, Meta(ge=200, le=64_000, description="of one answer")] = 1500
+    key_from_env: Annotated[bool, Meta(description="use `ANTHROPIC_API_KEY` where no key is stored")] = False
+
+
+class ClaudeCliSettings(Struct, forbid_unknown_fields=True):
+    """The `claude` program of a subscription."""
+
+    program: Annotated[str, Meta(min_length=1, description="its name or path")] = "claude"
+    model: Annotated[str, Meta(min_length=1, description="the model asked")] = "haiku"
+    timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="for a whole call")] = 120
+
+
+class PriceSettings(Struct, forbid_unknown_fields=True):
+    """A price of yours, in USD per million tokens."""
+
+    input: Annotated[Dollars, Meta(description="USD per million tokens read")] = 0
+    output: Annotated[Dollars, Meta(description="USD per million tokens written")] = 0
+    cache_read: Annotated[Dollars, Meta(description="USD per million tokens read from the cache")] = 0
+    cache_write: Annotated[Dollars, Meta(description="USD per million tokens put into the cache")] = 0
 
 
 class RetrySettings(Struct, forbid_unknown_fields=True):
@@ -93,7 +137,9 @@ class RedactSettings(Struct, forbid_unknown_fields=True):
 class Settings(Struct, forbid_unknown_fields=True):
     """All that can be set (CONTRACTS §4)."""
 
-    backend: Annotated[Literal["embedded"], Meta(description="what distils")] = "embedded"
+    backend: Annotated[
+        Backend, Meta(description="what distils: rules in here, a model behind an API, or the `claude` program")
+    ] = "embedded"
     projects: Annotated[
         Literal["all", "ask", "listed"], Meta(description="`ask`: turns of new projects wait for your yes or no")
     ] = "all"
@@ -111,9 +157,16 @@ class Settings(Struct, forbid_unknown_fields=True):
     off_record: Annotated[list[str], Meta(description="phrases, alone on a line, that end reading of a session")] = (
         field(default_factory=lambda: ["off the record"])
     )
+    language: Annotated[str, Meta(pattern=r"^[a-z]{2}$", description="of what a model writes; quotes stay as said")] = (
+        "en"
+    )
     agents: dict[str, AgentSettings] = field(default_factory=dict)
     turns: TurnSettings = field(default_factory=TurnSettings)
     window: WindowSettings = field(default_factory=WindowSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    anthropic: AnthropicSettings = field(default_factory=AnthropicSettings)
+    claude_cli: ClaudeCliSettings = field(default_factory=ClaudeCliSettings)
+    prices: dict[str, PriceSettings] = field(default_factory=dict)
     retry: RetrySettings = field(default_factory=RetrySettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
@@ -161,6 +214,9 @@ class SettingInfo(Struct, frozen=True):
     source: str = "default"
 
 
+NAMED = {"agents": "<agent>", "prices": "<model>"}
+"""Tables whose keys are the person's own words."""
+
 UNITS = ("seconds", "hours", "minutes", "days", "bytes", "tokens", "usd")
 
 
@@ -200,12 +256,13 @@ def load(
         raise SettingError(f"{path}: {error}. Nothing was changed; mend the file.") from None
     merged: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for source, values in (
-        ("file", from_file), ("environment", dict(from_environment(environment))), ("flag", dict(flags or {})),
+    for source, pairs in (
+        ("file", flatten(from_file)), ("environment", from_environment(environment)), ("flag", (flags or {}).items()),
     ):  # fmt: skip
-        for key, value in flatten(values):
-            put(merged, key, value)
-            sources[key] = source
+        for whole, setting in pairs:
+            for key, value in flatten(setting, f"{whole}.") if isinstance(setting, dict) else [(whole, setting)]:
+                put(merged, key, value)
+                sources[key] = source
     try:
         settings = msgspec.convert(merged, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -247,7 +304,7 @@ def parsed(text: str) -> dict[str, Any]:
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Dotted keys of nested tables; an empty table yields nothing."""
     for key, value in values.items():
-        dotted = f"{prefix}{key}"
+        dotted = f"{prefix}{quoted(key)}"
         if isinstance(value, dict):
             yield from flatten(value, f"{dotted}.")
         else:
@@ -256,10 +313,20 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 def put(tree: dict[str, Any], dotted: str, value: Any) -> None:
     """Set a dotted key in nested dicts."""
-    *path, last = dotted.split(".")
+    *path, last = segments(dotted)
     for part in path:
         tree = tree.setdefault(part, {})
     tree[last] = value
+
+
+def quoted(name: str) -> str:
+    """One part of a dotted key; a model may be called `qwen2.5`."""
+    return f'"{name}"' if "." in name else name
+
+
+def segments(dotted: str) -> list[str]:
+    """The parts of a dotted key, quoted ones whole."""
+    return [inner or plain for inner, plain in re.findall(r'"([^"]*)"|([^."]+)', dotted)]
 
 
 def refused(error: Exception, path: Path, sources: Mapping[str, str]) -> str:
@@ -272,8 +339,19 @@ def refused(error: Exception, path: Path, sources: Mapping[str, str]) -> str:
     at = {"environment": "DISTILLER_" + key.upper().replace(".", "__"), "flag": "the flag"}.get(
         sources.get(key, "file"), str(path)
     )
-    told = f"{at}: {key}: {what[:1].lower()}{what[1:]}."
+    told = f"{at}: {key}: {what[:1].lower()}{what[1:]}{_one_of(key)}."
     return f"{told} Nothing was changed; `distiller config reference` lists the settings."
+
+
+def _one_of(key: str) -> str:
+    """The values that a setting may have, where it is a choice."""
+    kind: Any = Settings
+    for part in key.split("."):
+        hints = _annotations(kind) if isinstance(kind, type) and issubclass(kind, Struct) else {}
+        kind = hints.get(part)
+        kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    return f" (one of: {', '.join(choices)})" if choices else ""
 
 
 def agent_roots(settings: Settings, environment: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -323,7 +401,7 @@ def _describe(kind: type[Struct], prefix: str) -> Iterator[SettingInfo]:
         if isinstance(inner, msgspec.inspect.StructType):
             yield from _describe(inner.cls, f"{key}.")
         elif isinstance(inner, msgspec.inspect.DictType) and isinstance(inner.value_type, msgspec.inspect.StructType):
-            yield from _describe(inner.value_type.cls, f"{key}.<agent>.")
+            yield from _describe(inner.value_type.cls, f"{key}.{NAMED[item.name]}.")
         else:
             default = item.default_factory() if item.default is msgspec.NODEFAULT else item.default
             yield SettingInfo(key, default, _unit(key), _description(annotation))

@@ -65,21 +65,56 @@ class AmbiguousNameError(DistillerError):
     """More than one goes by that name; the message lists them."""
 
 
-class BackendUnavailableError(DistillerError):
+class OutdatedProgramError(DistillerError):
+    """A part of the program was replaced while it ran (an upgrade); a restart helps. Turns wait."""
+
+    exit_code = 4
+
+
+class BackendError(DistillerError):
+    """No answer came. `calls` reached the backend all the same and may be billed for `spent_tokens` (a guess)."""
+
+    def __init__(self, message: str, *, calls: int = 0, spent_tokens: int = 0) -> None:
+        super().__init__(message)
+        self.calls = calls
+        self.spent_tokens = spent_tokens
+
+
+class BackendUnavailableError(BackendError):
     """The backend did not answer; the turn waits. `retry_after_seconds` is what it asked for, if it did.
 
     `counts` says whether the failure counts towards the turn's eight (429, 529 and refused connections never do).
     """
 
-    def __init__(self, message: str, *, retry_after_seconds: float | None = None, counts: bool = True) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after_seconds: float | None = None,
+        counts: bool = True,
+        calls: int = 0,
+        spent_tokens: int = 0,
+    ) -> None:
+        super().__init__(message, calls=calls, spent_tokens=spent_tokens)
         self.retry_after_seconds = retry_after_seconds
         self.counts = counts
 
 
-class BackendHaltedError(DistillerError):
-    """The backend cannot be used until a person acts; `reason` as in CONTRACTS §5. Turns wait."""
+class BackendHaltedError(BackendError):
+    """The backend cannot be used until a person acts; `reason` as in CONTRACTS §5. Turns wait.
 
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
+    The message says what happened, `fix` what to do.
+    """
+
+    def __init__(self, reason: str, message: str, *, fix: str = "", calls: int = 0, spent_tokens: int = 0) -> None:
+        super().__init__(message, calls=calls, spent_tokens=spent_tokens)
+        self.reason = reason
+        self.fix = fix
+
+
+class RequestRefusedError(BackendError):
+    """The backend will never take this request as it is; `reason` is `too-long` or `request-invalid`."""
+
+    def __init__(self, reason: str, message: str, *, calls: int = 0, spent_tokens: int = 0) -> None:
+        super().__init__(message, calls=calls, spent_tokens=spent_tokens)
         self.reason = reason

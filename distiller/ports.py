@@ -13,6 +13,7 @@ from distiller.vocabulary import (
     Applied,
     Candidate,
     Cursor,
+    Declined,
     Enrolled,
     Enrolment,
     Evidence,
@@ -22,6 +23,7 @@ from distiller.vocabulary import (
     HistoryEntry,
     Hit,
     Lease,
+    Limits,
     Mark,
     PassRecord,
     Pause,
@@ -29,13 +31,13 @@ from distiller.vocabulary import (
     Project,
     Proposal,
     RecallRecord,
-    Redacted,
     Reply,
     Request,
     Retention,
     SessionFile,
     SessionRow,
     Settlement,
+    Spending,
     Totals,
     TurnQuery,
     TurnRow,
@@ -58,6 +60,14 @@ class Clock(Protocol):
 
     def local_date(self, at: str) -> str:
         """The calendar day (`2026-12-01`) of the UTC text `at` in the person's zone."""
+        ...
+
+    def local_day(self, at: str) -> tuple[str, str]:
+        """When that day begins and when the next one does, as UTC text."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Come back after that long."""
         ...
 
 
@@ -150,11 +160,13 @@ class Backend(Protocol):
     name: str
 
     async def distill(self, request: Request) -> Reply:
-        """Ask once.
+        """Ask once; nothing is asked again in here.
 
         Raises:
-            BackendUnavailableError: no usable answer this time; the turn waits.
+            BackendUnavailableError: no answer this time; the turn waits.
             BackendHaltedError: none until a person acts; the turn waits.
+            RequestRefusedError: not for this request, ever.
+            OutdatedProgramError: the program was replaced while it ran; a restart helps.
         """
         ...
 
@@ -218,11 +230,20 @@ class Store(Protocol):
         ...
 
     # -- settling -----------------------------------------------------------------------------------------------
-    def due(self, *, at: str, limit: int, only: Collection[str] | None = None, newest_first: bool = False) -> list[str]:
-        """Keys of waiting turns that may be claimed now, oldest first.
+    def due(
+        self,
+        *,
+        at: str,
+        limit: int,
+        only: Collection[str] | None = None,
+        newest_first: bool = False,
+        backend: str | None = None,
+    ) -> list[str]:
+        """Keys of waiting turns that may be claimed now (by `backend`, if given), oldest first.
 
         Left out: leased ones, ones whose `retry_at` is ahead, ones whose reason is `project`, `halted` or
-        `budget`, and a turn of a session in which an earlier one waits that is due within 10 minutes.
+        `budget`, ones wanted for another backend, and a turn of a session in which an earlier one waits that is due
+        within 10 minutes.
         """
         ...
 
@@ -233,18 +254,24 @@ class Store(Protocol):
         owner: str,
         at: str,
         lease_seconds: float = 300,
-        reserved_tokens: int = 0,
-        reserved_usd: float = 0,
-    ) -> Lease | None:
-        """Take the turn for a while; None if it is settled, leased elsewhere or unknown."""
+        limits: Limits | None = None,
+    ) -> Lease | Declined | None:
+        """Take the turn for a while and reserve its cost; None if it is settled, leased elsewhere or unknown.
+
+        A turn whose answer is saved already costs nothing more and is never declined. What a process that died had
+        reserved stays spent.
+        """
         ...
 
     def renew(self, lease: Lease, *, at: str, lease_seconds: float = 300) -> Lease:
         """Hold on to the turn. Raises LeaseLostError."""
         ...
 
-    def save_answer(self, lease: Lease, answer: Redacted, *, prompt: Redacted | None, reply: Reply, at: str) -> None:
-        """Keep the raw redacted answer on the pass row before it is judged. Raises LeaseLostError."""
+    def save_answer(self, lease: Lease, request: Request, reply: Reply, *, at: str) -> None:
+        """Keep a question and its raw answer, both redacted, on the pass row before it is judged.
+
+        The usage so far replaces what was reserved. Raises LeaseLostError.
+        """
         ...
 
     def commit(self, settlement: Settlement, lease: Lease, *, at: str) -> PassRecord:
@@ -313,7 +340,10 @@ class Store(Protocol):
         ...
 
     def erase(self, fact_ids: Collection[str], *, at: str) -> int:
-        """Remove facts and every trace of their text, leaving tombstones (DESIGN §2.10); how many."""
+        """Remove facts and every trace of their text, leaving tombstones (DESIGN §2.10); how many.
+
+        All leases end with it: what a running call was asked may tell of them, so its answer is written nowhere.
+        """
         ...
 
     def expire(self, keep: Retention, *, at: str) -> dict[str, int]:
@@ -380,6 +410,14 @@ class Store(Protocol):
 
     def passes(self, key: str) -> list[PassRecord]:
         """Attempts at one turn, newest first."""
+        ...
+
+    def exchange(self, pass_id: str) -> tuple[Request | None, str | None]:
+        """What was asked in a pass and what was answered, as long as they are kept."""
+        ...
+
+    def spending(self, *, since: str) -> list[Spending]:
+        """What the passes started at or after `since` used, by minute, oldest first; `""` for all."""
         ...
 
     # -- records ------------------------------------------------------------------------------------------------

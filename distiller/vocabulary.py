@@ -290,6 +290,7 @@ class Enrolment(msgspec.Struct, frozen=True):
     tool_calls: tuple[tuple[str, bool], ...] = ()  # (name, went well), for the run record
     despite_pause: bool = False  # the person asks for it although it ended while memory was paused
     again: bool = False  # the person asks for a new pass over a settled turn: a revision even if nothing changed
+    wanted: str | None = None  # the backend that the person asked for by name: no other one may settle it
 
 
 class EnrolledAs(StrEnum):
@@ -369,7 +370,7 @@ class Lease(msgspec.Struct, frozen=True):
     root_session_id: str = ""
     prompt_at: str | None = None
     note: Redacted | None = None  # the session's rolling note so far
-    answer: Redacted | None = None  # saved by an earlier owner that died after the call: not paid twice
+    saved: Saved | None = None  # by an earlier owner that died after the call: not paid twice
 
 
 # --- distilling -------------------------------------------------------------------------------------------------
@@ -414,12 +415,14 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What one distillation pass asks."""
+    """What one distillation pass asks. `prompt` is what a model is shown of it, after the fixed part."""
 
     window: Window
     near_facts: tuple[NearFact, ...]
     project_key: str
-    prompt: Redacted | None = None  # the written prompt, where the backend is a model
+    prompt: Redacted | None = None
+    prompt_version: str | None = None  # of the fixed part and of how the rest was written
+    repair: str | None = None  # why the first answer to the same question could not be used
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -435,13 +438,24 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A backend's answer as it came: JSON text of the strict schema if all is well."""
+    """A backend's answer as it came: JSON text of the strict schema if all is well.
+
+    `fault` says that the model itself ended badly: it refused, or its answer was cut off at its limit.
+    """
 
     text: str
     usage: Usage
     backend: str
     model: str | None = None
     prompt_version: str | None = None
+    fault: Literal["refused", "cut-off"] | None = None
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """A question whose answer was saved (and paid) before the process that asked died; the reply's text is redacted."""
+
+    request: Request
+    reply: Reply
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -518,6 +532,7 @@ class Settlement(msgspec.Struct, frozen=True):
     prompt_version: str | None = None
     retry_at: str | None = None
     counts_as_attempt: bool = True
+    error: str | None = None  # what failed, in words, without a word of the turn
 
 
 class PassRecord(msgspec.Struct, frozen=True):
@@ -543,6 +558,58 @@ class PassRecord(msgspec.Struct, frozen=True):
     refused: dict[str, int] = msgspec.field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
     fact_names: tuple[str, ...] = ()
+    prompt_version: str | None = None
+    error: str | None = None
+
+
+# --- spending -----------------------------------------------------------------------------------------------------
+
+
+DAILY_PURSE = "daily"
+
+
+class Price(msgspec.Struct, frozen=True):
+    """What a model costs, in USD per million tokens."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a claim may spend; None is no limit.
+
+    A store checks it against the passes of that purse since `since`, open ones at what they reserved, in the
+    transaction that opens the next one: no two processes spend the same money.
+    """
+
+    since: str
+    tokens: int | None = None
+    usd: float | None = None
+    calls_per_minute: int | None = None  # over all purses
+    purse: str = DAILY_PURSE
+    reserved_tokens: int = 0
+    reserved_usd: float = 0
+
+
+class Declined(msgspec.Struct, frozen=True):
+    """A claim that does not fit into its limits; `until` is known for a burst."""
+
+    reason: Literal["budget", "burst"]
+    until: str | None = None
+
+
+class Spending(msgspec.Struct, frozen=True):
+    """What the passes of one minute, backend, model and purse used; `minute` is `2026-12-01T09:30`."""
+
+    minute: str
+    backend: str | None
+    model: str | None
+    purse: str
+    turns: int
+    unusable: int  # passes that ended dead because no answer could be used
+    usage: Usage
 
 
 # --- memory -----------------------------------------------------------------------------------------------------

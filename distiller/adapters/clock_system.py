@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from datetime import time as midnight
 
 from distiller import timestamps
 
@@ -22,3 +24,13 @@ class SystemClock:
     def local_date(self, at: str) -> str:
         """The calendar day of `at` in this machine's zone."""
         return timestamps.from_text(at).astimezone().date().isoformat()
+
+    def local_day(self, at: str) -> tuple[str, str]:
+        """Midnight before `at` and after it in this machine's zone; the day of a clock change has 23 or 25 hours."""
+        today = timestamps.from_text(at).astimezone().date()
+        begin, end = (datetime.combine(day, midnight()).astimezone() for day in (today, today + timedelta(days=1)))
+        return timestamps.to_text(begin), timestamps.to_text(end)
+
+    async def sleep(self, seconds: float) -> None:
+        """Come back after that long."""
+        await asyncio.sleep(seconds)

@@ -17,9 +17,10 @@ from distiller.distill import note, topics
 from distiller.distill.dates import absolute
 from distiller.distill.languages import LANGUAGES, Cue, Language
 from distiller.distill.orders import planted_orders
+from distiller.distill.recalls import is_recall
 from distiller.distill.redact import redact
 from distiller.distill.reply import Item, Quote
-from distiller.distill.verify import BODY_CHARACTERS, FACTS_PER_TURN, SUMMARY_CHARACTERS, is_recall
+from distiller.distill.verify import BODY_CHARACTERS, FACTS_PER_TURN, SUMMARY_CHARACTERS
 from distiller.vocabulary import FactKind, NearFact, Request, Row, Window
 
 

@@ -12,10 +12,12 @@ from datetime import date
 
 import msgspec
 
+from distiller.distill.carries import carries, turns_round
 from distiller.distill.orders import gives_orders
+from distiller.distill.recalls import LEFT_OUT, is_recall
 from distiller.distill.redact import redact
 from distiller.distill.reply import Answer, Item, Quote
-from distiller.vocabulary import Claim, Evidence, NearFact, Redacted, Refusal, Row, Strength, Verdict, Window
+from distiller.vocabulary import Claim, Evidence, NearFact, Redacted, Refusal, Strength, Verdict, Window
 
 SUMMARY_CHARACTERS = 120
 BODY_CHARACTERS = 600
@@ -27,8 +29,6 @@ _SLUG = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+){1,4}")
 _VALUE_IN_SLUG = re.compile(r"(?:^|-)(?:\d{4}|\d{3,}|v\d+|[a-z]+-\d+$|(?:19|20)\d\d-\d\d)(?:-|$)")
 _SENTENCE_END = re.compile(r"[.!?](?=\s+\S)")
 _QUOTE_CHARACTERS = 4  # a shorter quote carries no claim
-_RECALLED = re.compile(r"\(recall r-|Records, not orders: they permit nothing")
-_RECALL_TOOL = re.compile(r"(?:\A|__|[.:/])(?:recall_memory|read_memory)\Z")
 
 
 class _Doubt(Exception):  # noqa: N818 - a value on its way to a Refusal, never seen outside
@@ -115,7 +115,10 @@ class _Judge:
             _room(into, at_most)
             into.append(claim)
         except _Doubt as doubt:
-            self._refuse(item, doubt)
+            if doubt.code in _FOREIGN_WORDS and gives_orders(f"{item.summary}\n{item.body}"):
+                self.suspect(item)  # a planted order that the model took for a fact: people shall see it
+            else:
+                self._refuse(item, doubt)
 
     def suspect(self, item: Item) -> None:
         """Take a suspicious item for quarantine: it may rest on any row, but on what stands there."""
@@ -141,6 +144,7 @@ class _Judge:
             raise _Doubt("not-own-words", "no quote of the person's own words of this turn")
         if item.op != "retire":
             self._identifiers(item)
+            _meant(item)
         scope = item.scope if near is None else "user" if near.scope == "user" else "project"
         return _claimed(item, slug, scope, evidence, near)
 
@@ -167,7 +171,7 @@ class _Judge:
         words = _verbatim(quote.quote, row.text)
         if words is None:
             raise _Doubt("quote-not-found", f"not in row {row.number}")
-        if is_recall(row):
+        if is_recall(row) or row.text == LEFT_OUT:
             raise _Doubt("echo", f"row {row.number} is a recall")
         if quote.role != _ROLES[row.part]:
             raise _Doubt("wrong-role", f"row {row.number} is not the {quote.role}'s")
@@ -210,6 +214,7 @@ class _Judge:
         self._said |= marks
 
 
+_FOREIGN_WORDS = ("not-own-words", "wrong-role")
 _ROLES = {
     "own": "user",
     "pasted": "user",
@@ -241,6 +246,16 @@ def _names(text: str) -> Iterable[str]:
         name = match[match.lastindex or 0].rstrip(".,:;/")
         if name:
             yield name
+
+
+def _meant(item: Item) -> None:
+    """Doubt a claim that its quotes cannot mean."""
+    quotes = "\n".join(quote.quote for quote in item.evidence)
+    claim = f"{item.slug.replace('-', ' ')}\n{item.summary}\n{item.body}"
+    if not carries(quotes, claim):
+        raise _Doubt("quote-unrelated", "its quotes share no word with it")
+    if turns_round(quotes, claim):
+        raise _Doubt("turned-round", "it says the opposite of its quotes")
 
 
 def _room(claims: list[Claim], at_most: int | None) -> None:
@@ -307,8 +322,3 @@ def _note(note: str | None) -> Redacted | None:
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def is_recall(row: Row) -> bool:
-    """Whether a row is an answer of ours that an agent asked for."""
-    return bool(_RECALL_TOOL.search(row.name or "") or _RECALLED.search(row.text))

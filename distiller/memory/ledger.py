@@ -12,7 +12,11 @@ from typing import Protocol
 
 import msgspec
 
-from distiller.vocabulary import EnrolledAs, Enrolment, Plan, Settlement, TurnState, Verdict
+from distiller.timestamps import after
+from distiller.vocabulary import Declined, EnrolledAs, Enrolment, Limits, Plan, Settlement, TurnState, Verdict
+
+BURST_SECONDS = 60
+LEAST_USD = 1e-9  # below it, a difference is the rounding of sums
 
 
 class Newest(msgspec.Struct, frozen=True):
@@ -146,6 +150,42 @@ def shown_id(key: str) -> str:
 def shown_prompt(turn: Enrolment, reason: str | None) -> str:
     """The beginning of the prompt, kept for people; nothing of it where the person had switched us off."""
     return "" if reason in (*_SWITCHED_OFF, "purged", "copy") else turn.prompt
+
+
+# --- spending -----------------------------------------------------------------------------------------------------
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What counts against a claim's limits: what its purse spent, and when the passes around now that call began."""
+
+    tokens: int
+    usd: float
+    began_at: tuple[str, ...]  # oldest first, of all purses, within `around`
+
+
+def around(at: str) -> tuple[str, str]:
+    """Between which moments (both left out) a pass began that counts as one of this minute.
+
+    Another process may have claimed a moment later than `at` and been quicker; passes that lie further ahead are of
+    a clock that was set back.
+    """
+    return after(at, seconds=-BURST_SECONDS), after(at, seconds=BURST_SECONDS)
+
+
+def declined(limits: Limits, spent: Spent, *, at: str) -> Declined | None:
+    """Why a claim does not fit into its limits, or None; a spent budget outweighs a burst, which is over sooner."""
+    if limits.tokens is not None and spent.tokens + limits.reserved_tokens > limits.tokens:
+        return Declined("budget")
+    if limits.usd is not None and spent.usd + limits.reserved_usd > limits.usd + LEAST_USD:
+        return Declined("budget")
+    many, most = len(spent.began_at), limits.calls_per_minute
+    if most is None or many < most:
+        return None
+    makes_room = (*spent.began_at, at)[many - most]  # if none is allowed there is never room: look again in a minute
+    return Declined("burst", until=after(makes_room, seconds=BURST_SECONDS))
+
+
+# --- settling -----------------------------------------------------------------------------------------------------
 
 
 def needs_plan(settlement: Settlement) -> bool:

@@ -17,6 +17,7 @@ from distiller.ports import Clock, Notifier, Store, Transcripts, Worker
 from distiller.service.backfill_report import FileError, Report, Tally
 from distiller.service.distill_turn import Distilling
 from distiller.service.enrol import tell_skipped
+from distiller.service.gate import Closed
 from distiller.service.places import project_name
 from distiller.service.reading import Context, Reading
 from distiller.transcript.session import SessionReader
@@ -26,6 +27,7 @@ from distiller.vocabulary import (
     Enrolment,
     FileIdentity,
     Mark,
+    PassRecord,
     SessionFile,
     Turn,
     TurnState,
@@ -35,6 +37,8 @@ from distiller.vocabulary import (
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1024
 EXPIRING_DAYS = 3
+PATIENCE_SECONDS = 600  # a longer rest of the backend ends a backfill; its turns wait
+LEAST_WAIT_SECONDS = 0.05
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -45,7 +49,6 @@ class Options(msgspec.Struct, frozen=True):
     project: str | None = None  # glob over key and name
     agent: str | None = None
     limit: int | None = None  # turns to distil
-    max_cost_usd: float | None = None
     again: bool = False
     settled_by: str | None = None
 
@@ -69,11 +72,19 @@ def expiring(file: SessionFile, keep_days: int | None, now: str) -> bool:
 
 
 class StoppedError(Exception):
-    """A limit was reached; not an error for the person, the report says which."""
+    """A limit was reached; not an error for the person, the report says which and why."""
+
+    def __init__(self, code: str, text: str | None = None) -> None:
+        super().__init__(code)
+        self.text = text
 
 
 class Backfill:
-    """Reads session files from their first byte; `known_elsewhere` tells what another store has (for previews)."""
+    """Reads session files from their first byte.
+
+    `backend` is who distils here, `wanted_backend` the same where the person asked for it by name and the daemon has
+    another: it then leaves these turns alone. `known_elsewhere` tells what another store has (for previews).
+    """
 
     def __init__(
         self,
@@ -89,6 +100,8 @@ class Backfill:
         max_line_bytes: int,
         options: Options,
         report: Report,
+        backend: str,
+        wanted_backend: str | None = None,
         progress: Callable[[Progress], None] = lambda _: None,
         known_elsewhere: Callable[[Collection[str]], dict[str, Mark]] = lambda _: {},
     ) -> None:
@@ -103,6 +116,8 @@ class Backfill:
         self._max_line_bytes = max_line_bytes
         self._options = options
         self.report = report
+        self._backend = backend
+        self._wanted_backend = wanted_backend
         self._tally = Tally(report)
         self._progress = progress
         self._known_elsewhere = known_elsewhere
@@ -120,7 +135,7 @@ class Backfill:
                 done_bytes += file.size_bytes
             self._progress(Progress(done_bytes, all_bytes, ""))
         except StoppedError as stopped:
-            self.report.stopped = str(stopped)
+            self.report.stopped, self.report.explanation = str(stopped), stopped.text
         finally:
             self._tally.add_up()
             self.report.seconds = round(self._clock.monotonic() - started, 3)
@@ -183,7 +198,7 @@ class Backfill:
             if turn.key in fresh or again:
                 one = await self._reading.prepare(turn, file=file.path, context=context, ended_at=file.modified_at)
                 if self._project_wanted(one.project_key):
-                    prepared.append(msgspec.structs.replace(one, again=again))
+                    prepared.append(msgspec.structs.replace(one, again=again, wanted=self._wanted_backend))
         withdrawn = [event.key for event in events if isinstance(event, Withdrawn)]
         now = self._reading.now()
         entered = await self._worker(self._store.enrol, prepared, None, withdrawn=withdrawn, at=now)
@@ -208,22 +223,32 @@ class Backfill:
         left = set(keys)
         self._tally.waits(left)
         while left:
-            due = await self._worker(self._store.due, at=self._reading.now(), limit=len(left), only=left)
+            due = await self._worker(
+                self._store.due, at=self._reading.now(), limit=len(left), only=left, backend=self._backend
+            )
             if not due:
                 return
             for key in due:
-                self._stop_at_limits()
-                left.discard(key)
-                record = await self._distilling.distill_turn(key)
+                if self._options.limit is not None and self._tally.distilled >= self._options.limit:
+                    raise StoppedError("limit")
+                record = await self._settled(key)
+                if record is None or record.reason != "resting":  # one that only rests is due again, after the rest
+                    left.discard(key)
                 if record is not None:
                     self._tally.settled(record)
 
-    def _stop_at_limits(self) -> None:
-        options = self._options
-        if options.limit is not None and self._tally.distilled >= options.limit:
-            raise StoppedError("limit")
-        if options.max_cost_usd is not None and self.report.cost_usd >= options.max_cost_usd > 0:
-            raise StoppedError("max-cost")
+    async def _settled(self, key: str) -> PassRecord | None:
+        """Settle one turn; a short rest of the backend is waited out.
+
+        Raises:
+            StoppedError: no call may be made, or not for long; the turn waits.
+        """
+        while isinstance(result := await self._distilling.distill_turn(key), Closed):
+            wait = timestamps.seconds_between(self._reading.now(), result.until) if result.until else None
+            if result.why != "resting" or wait is None or wait > PATIENCE_SECONDS:
+                raise StoppedError(result.code, f"{result.text}. {result.fix}".strip(". ") + ".")
+            await self._clock.sleep(max(wait, LEAST_WAIT_SECONDS))
+        return result
 
     def _in_range(self, ended_at: str | None) -> bool:
         return self._options.since is None or ended_at is None or ended_at >= self._options.since

@@ -50,7 +50,8 @@ class Report(msgspec.Struct):
     malformed_lines: int = 0
     seconds: float = 0.0
     preview: bool = False
-    stopped: str | None = None  # max-cost | limit | interrupted
+    stopped: str | None = None  # max-cost | limit | interrupted, or why the backend could not be asked any more
+    explanation: str | None = None  # of that, for eyes
     errors: list[FileError] = msgspec.field(default_factory=list)
 
     @property

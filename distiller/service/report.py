@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from distiller import timestamps
-from distiller.ports import Store, Transcripts
+from distiller.ports import Clock, Store, Transcripts
+from distiller.service import spending
 from distiller.service.backfill import expiring
+from distiller.service.gate import Budget, Closed, halt_key, over, rest_key, resting
 from distiller.service.recall import quote_of
 from distiller.vocabulary import (
     Cursor,
@@ -49,11 +51,16 @@ EXPLANATIONS = {
     ("waiting", "queued"): "It will be distilled as soon as the service gets to it.",
     ("waiting", "behind"): "An earlier turn of its session is due first.",
     ("waiting", "retry"): "The backend failed; it is tried again at the time shown.",
-    ("waiting", "resting"): "The backend asked for a rest; it is tried again at the time shown.",
+    ("waiting", "resting"): "The backend rests (it was busy or away); `distiller status` says until when.",
+    ("waiting", "budget"): "The day's budget is spent; it is distilled when a new day begins, or with a larger budget.",
     ("waiting", "project"): "You have not said yet whether this project may be read.",
     ("waiting", "halted"): "The service is halted; `distiller status` says why and what to do.",
     ("dead", "backend-failed"): "The backend failed too often. `distiller retry` tries again.",
-    ("dead", "answer-unusable"): "The backend's answer could not be used. `distiller retry` tries again.",
+    ("dead", "answer-unusable"): "Neither the model's answer nor its second try could be used. `distiller retry` "
+    "asks again.",
+    ("dead", "model-refused"): "The model refused to read it, twice. `distiller retry` asks again.",
+    ("dead", "too-long"): "The model takes no prompt of that length: lower `window.tokens`, then `distiller retry`.",
+    ("dead", "request-invalid"): "The server turned the request down; why is shown. `distiller retry` asks again.",
     ("dead", "unreadable"): "Its text in the store is damaged; `distiller backfill` reads the session file again.",
     ("dead", "text-lost"): "Its text is gone from the store and from its file.",
 }
@@ -97,17 +104,20 @@ def status(
     live: Mapping[str, Any],
     version: str,
     backend: str,
+    model: str | None,
+    budget: Budget | None,
+    clock: Clock,
     roots: Mapping[str, Sequence[str]],
-    now: str,
-    day_from: str,
     path: str,
     stored_path: Callable[[str], str],
     keep_days: Callable[[str], int | None],
 ) -> dict[str, Any]:
     """All that `status --json` prints (CONTRACTS §7)."""
-    totals = store.totals(day_from=day_from)
+    now = timestamps.to_text(clock.now())
+    totals = store.totals(day_from=clock.local_day(now)[0])
     pauses = store.pauses(at=now)
-    halt = store.setting("halt")
+    halt = halted(store, backend, now) if budget is not None else store.setting("halt")
+    rest = resting(store.setting(rest_key(backend)), now) if budget is not None else None
     running = bool(live.get("running"))
     paused = next((pause for pause in pauses if pause.level == "all"), None)
     state = "stopped" if not running else "paused" if paused else "halted" if halt else "running"
@@ -120,7 +130,11 @@ def status(
         if running
         else live.get("heartbeat_at")
     )
-    problems = found_problems(live, halt, totals.oldest_waiting_at if not paused else None, now)
+    at_budget = halt is not None and halt["reason"] == "budget"
+    oldest_due = None if paused or at_budget else totals.oldest_waiting_at
+    problems = found_problems(live, None if at_budget else halt, oldest_due, now)
+    if budget is not None and (bad := spending.badly_answered(store, now)):
+        problems.append(Problem("answers-unusable", bad, "choose another model: `distiller config set`"))
     cursors = store.cursors()
     read_to = {file.path: cursor for file in files if (cursor := cursors.get(stored_path(file.path))) is not None}
     first_start = store.setting("first_start_at")
@@ -131,9 +145,9 @@ def status(
         "state": state,
         "reason": halt["reason"] if halt and not paused else None,
         "since": since,
-        "until": paused.until_at if paused else None,
+        "until": paused.until_at if paused else halt.get("until") if halt else None,
         "daemon": {key: live.get(key) for key in ("pid", "version", "started_at", "heartbeat_at")},
-        "backend": {"name": backend, "model": None, "resting_until": None},
+        "backend": {"name": backend, "model": model, "resting_until": rest.until if rest else None},
         "turns": {state.value: totals.states.get(state.value, 0) for state in ORDER},
         "waiting": totals.waiting,
         "skipped": totals.skipped,
@@ -144,10 +158,12 @@ def status(
             "calls": totals.today.calls,
             "input_tokens": totals.today.input_tokens,
             "output_tokens": totals.today.output_tokens,
+            "tokens": spending.tokens(totals.today),
             "cost_usd": totals.today.cost_usd,
-            "budget_tokens": None,
-            "budget_usd": None,
+            "budget_tokens": budget.daily_tokens if budget else None,
+            "budget_usd": budget.daily_usd if budget else None,
         },
+        "note": told(halt if at_budget else None, rest, spending.enough(store, clock, budget) if budget else None),
         "facts": totals.facts,
         "candidates": totals.candidates,
         "proposals": totals.proposals,
@@ -164,6 +180,21 @@ def status(
 
 
 ORDER = (TurnState.KEPT, TurnState.EMPTY, TurnState.SKIPPED, TurnState.WAITING, TurnState.DEAD)
+
+
+def halted(store: Store, backend: str, now: str) -> dict[str, Any] | None:
+    """What halts the service: the growth alarm, or what `backend` met, unless it has ended by itself."""
+    alarm = store.setting("halt")
+    halt = store.setting(halt_key(backend))
+    return alarm or (halt if halt and not over(halt, now) else None)
+
+
+def told(halt: Mapping[str, Any] | None, rest: Closed | None, enough: str | None) -> str | None:
+    """What is no fault and still explains why turns wait: a spent budget, a rest."""
+    if halt is not None:
+        wish = f" Three days in a row now: {enough} would suffice." if enough else ""
+        return f"{halt['text'][:1].upper()}{halt['text'][1:]}.{wish}"
+    return f"The backend rests: {rest.text}. Turns wait." if rest is not None else None
 
 
 def found_problems(
@@ -185,7 +216,8 @@ def found_problems(
         text = f"{len(unreadable)} session file(s) cannot be read, the first is {file} ({reason}); the others are."
         problems.append(Problem("file-unreadable", text, "see `distiller logs --level warning`"))
     if halt:
-        problems.append(Problem(str(halt["reason"]), f"Halted: {halt['text']}. Turns wait.", "distiller resume"))
+        fix = f"{halt['fix']}, then `distiller resume`" if halt.get("fix") else "distiller resume"
+        problems.append(Problem(str(halt["reason"]), f"Halted: {halt['text']}. Turns wait.", fix))
     if oldest_waiting_at is not None and timestamps.seconds_between(oldest_waiting_at, now) > WAITING_LIMIT_SECONDS:
         problems.append(Problem("waiting-long", f"A turn waits since {oldest_waiting_at}.", "see `distiller logs`"))
     return problems
@@ -297,7 +329,7 @@ def turn_json(row: TurnRow, passes: Sequence[PassRecord], project: str | None) -
                 "outcome": one.outcome.value, "reason": one.reason, "started_at": one.started_at,
                 "took_ms": one.usage.took_ms, "calls": one.usage.calls,
                 "input_tokens": one.usage.input_tokens, "output_tokens": one.usage.output_tokens,
-                "cost_usd": one.usage.cost_usd,
+                "cost_usd": one.usage.cost_usd, "prompt_version": one.prompt_version, "error": one.error,
             }
             for one in passes
         ],

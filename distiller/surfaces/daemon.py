@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distiller import timestamps
-from distiller.errors import DistillerError, StoreBusyError, StoreUnusableError
+from distiller.errors import DistillerError, OutdatedProgramError, StoreBusyError, StoreUnusableError
+from distiller.service.gate import DUE_REASONS, Closed
 from distiller.surfaces import telling
 from distiller.vocabulary import Enrolled, TurnQuery, TurnState
 
@@ -32,7 +33,6 @@ ARMING_SECONDS = 0.1
 ARMING_TRIES = 100
 FIRST_START = "first_start_at"
 HALT = "halt"
-DUE_REASONS = ("queued", "retry", "behind", "resting")
 
 
 def run(app: App, *, once: bool = False) -> int:
@@ -58,7 +58,11 @@ class Daemon:
         self._started_at = app.now()
         first_start = self._store.set_setting(FIRST_START, self._started_at, at=self._started_at, only_if_absent=True)
         self._follower = app.follower(self._store, self._worker, self._notifier, first_start)
-        self._distilling = app.distilling(self._store, self._worker, self._notifier, app.owner("daemon"))
+        self._gate = app.gate(self._store, self._worker, self._notifier)
+        self._distilling = app.distilling(
+            self._store, self._worker, self._notifier, app.owner("daemon"), gate=self._gate
+        )
+        self._shut: Closed | None = None  # what keeps turns from being distilled
         self._reading = asyncio.Lock()
         self._stop = asyncio.Event()
         self._work = asyncio.Event()
@@ -76,6 +80,7 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         freed = await self._worker(self._app.free_dead_leases, self._store)
         self._notifier.event("daemon.started", roots=len(self._app.roots), freed_leases=freed)
+        await self._gate.begin()
         try:
             if once:
                 return await self._once()
@@ -96,11 +101,22 @@ class Daemon:
         self._notifier.event("config.rejected", level="warning", reason="settings are read at the start only; restart")
 
     async def _once(self) -> int:
-        await self._sweep()
-        while not self._stop.is_set() and await self._distil_due():
-            pass
+        """Do what can be done now; a signal ends a running call too."""
+        work = asyncio.create_task(self._all_due())
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (work, stop):
+            task.cancel()
+        await asyncio.gather(work, stop, return_exceptions=True)
+        if work.done() and not work.cancelled():
+            work.result()
         left = await self._worker(self._store.turns, TurnQuery(states=(TurnState.WAITING, TurnState.DEAD), limit=1))
         return 3 if left else 0
+
+    async def _all_due(self) -> None:
+        await self._sweep()
+        while await self._distil_due():
+            pass
 
     async def _serve(self) -> None:
         self._app.touch_wake()
@@ -130,7 +146,7 @@ class Daemon:
             try:
                 await step()
                 self._trouble.pop(name, None)
-            except StoreUnusableError as error:
+            except (StoreUnusableError, OutdatedProgramError) as error:
                 self._tell_trouble(name, error)
                 self._end(error.exit_code)
                 return
@@ -179,19 +195,39 @@ class Daemon:
 
     async def _distil(self) -> None:
         self._work.clear()
-        if not await self._distil_due():
-            await self._work.wait()
+        if await self._distil_due():
+            return
+        wait = None
+        if self._shut is not None and self._shut.until is not None:
+            wait = max(LEAST_WAIT_SECONDS, timestamps.seconds_between(self._app.now(), self._shut.until))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._work.wait(), wait)
 
     async def _distil_due(self) -> bool:
         """Settle what is due; whether there was anything."""
+        self._shut = None
         if await self._halted():
             return False
-        keys = await self._worker(self._store.due, at=self._app.now(), limit=BATCH)
+        if (closed := await self._gate.enter()) is not None:
+            self._shut = closed
+            return False
+        keys = await self._worker(
+            self._store.due,
+            at=self._app.now(),
+            limit=BATCH,
+            newest_first=self._gate.after_budget,
+            backend=self._app.config.settings.backend,
+        )
+        self._gate.after_budget = self._gate.after_budget and bool(keys)
         settled = 0
         for key in keys:
             if self._stop.is_set():
                 break
             record = await self._distilling.distill_turn(key)
+            if isinstance(record, Closed):
+                self._shut = record
+                await self._gate.shut(record)
+                return False
             settled += record is not None and record.outcome is not TurnState.WAITING
         return settled > 0
 

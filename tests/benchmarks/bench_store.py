@@ -17,7 +17,7 @@ import msgspec
 
 from distiller.adapters.store_sqlite import SqliteStore, open_store
 from distiller.timestamps import after
-from distiller.vocabulary import FactQuery, Op, Operation, Plan, Redacted, TurnState
+from distiller.vocabulary import FactQuery, Lease, Op, Operation, Plan, Redacted, TurnState
 from tests.benchmarks.measure import show
 from tests.fakes.store_values import AT, claim, enrolment, fact, quote, session, settled
 
@@ -50,7 +50,7 @@ def settle_turns(store: SqliteStore, facts: int) -> None:
     start = time.perf_counter()
     for number, turn in enumerate(turns):
         lease = store.claim(turn.key, owner="me", at=AT)
-        assert lease is not None
+        assert isinstance(lease, Lease)
         said = quote(f"u{number}", turn.key, quote=Redacted(f"always use {text(8)} here"))
         name = f"tool-{number}"
         kept = (claim(name, summary=text(8), body=text(24), evidence=(said,)),) if number % 10 == 0 else ()

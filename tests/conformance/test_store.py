@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,12 +16,15 @@ from distiller.ports import Store
 from distiller.timestamps import after
 from distiller.vocabulary import (
     Candidate,
+    Declined,
     EnrolledAs,
     FactKind,
     FactQuery,
     FactStatus,
     Lease,
+    Limits,
     Mark,
+    NearFact,
     Op,
     Operation,
     Pause,
@@ -30,8 +34,10 @@ from distiller.vocabulary import (
     RecallRecord,
     Redacted,
     Refusal,
-    Reply,
     Retention,
+    Saved,
+    Settlement,
+    Spending,
     Strength,
     TurnQuery,
     TurnState,
@@ -40,7 +46,20 @@ from distiller.vocabulary import (
     WaitingText,
 )
 from tests.fakes.store import FakeStore
-from tests.fakes.store_values import AT, add, claim, cursor, enrolment, fact, quote, session, settled, waits
+from tests.fakes.store_values import (
+    AT,
+    add,
+    answered,
+    asked,
+    claim,
+    cursor,
+    enrolment,
+    fact,
+    quote,
+    session,
+    settled,
+    waits,
+)
 
 replace = msgspec.structs.replace
 LATER = after(AT, seconds=3600)
@@ -62,11 +81,17 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def take(store: Store, key: str = "k1", *, at: str = AT, owner: str = "me") -> Lease:
+def take(store: Store, key: str = "k1", *, at: str = AT, owner: str = "me", limits: Limits | None = None) -> Lease:
     """Claim a turn that must be claimable."""
-    lease = store.claim(key, owner=owner, at=at)
-    assert lease is not None
+    lease = store.claim(key, owner=owner, at=at, limits=limits)
+    assert isinstance(lease, Lease)
     return lease
+
+
+def enrol_many(store: Store, count: int) -> None:
+    """Turns k0, k1, … of a session each, all due."""
+    turns = [enrolment(f"k{n}", message_ids=(f"m{n}",), of=session(f"s{n}")) for n in range(count)]
+    store.enrol(turns, None, at=AT)
 
 
 # --- enrolling ----------------------------------------------------------------------------------------------------
@@ -136,7 +161,7 @@ def test_new_words_while_a_turn_waits_take_the_place_of_the_old_ones(store: Stor
     with pytest.raises(LeaseLostError):
         store.commit(settled(TurnState.EMPTY, "one-off"), lease, at=LATER)
     fresh = take(store, at=LATER)
-    assert (fresh.text.rows[0].text, fresh.answer, fresh.revision) == ("No, use poetry", None, 2)
+    assert (fresh.text.rows[0].text, fresh.saved, fresh.revision) == ("No, use poetry", None, 2)
 
 
 def test_a_settled_turn_is_distilled_again_when_the_person_asks(store: Store) -> None:
@@ -338,15 +363,14 @@ def test_only_one_gets_a_turn(store: Store) -> None:
 def test_an_expired_lease_is_taken_over_with_the_answer_that_was_paid_for(store: Store) -> None:
     """A process that died after the call has its answer judged by the next one; both calls stay on the books."""
     store.enrol([enrolment("k1")], None, at=AT)
-    dead = store.claim("k1", owner="dead", at=AT, reserved_tokens=500, reserved_usd=0.01)
-    assert dead is not None
-    usage = Usage(calls=1, input_tokens=400, output_tokens=50, cost_usd=0.004)
-    store.save_answer(dead, Redacted('{"a": 1}'), prompt=Redacted("p"), reply=Reply("x", usage, "anthropic"), at=AT)
+    dead = take(store, owner="dead", limits=Limits(since=AT, reserved_tokens=500, reserved_usd=0.01))
+    reply = answered('{"a": 1}', fault="cut-off")
+    store.save_answer(dead, asked(), reply, at=AT)
 
     lease = take(store, at=LATER)
     record = store.commit(settled(TurnState.EMPTY, "one-off"), lease, at=LATER)
 
-    assert (lease.answer, lease.attempt, lease.generation) == ('{"a": 1}', 2, dead.generation + 1)
+    assert (lease.saved, lease.attempt, lease.generation) == (Saved(asked(), reply), 2, dead.generation + 1)
     with pytest.raises(LeaseLostError):
         store.commit(settled(TurnState.EMPTY, "one-off"), dead, at=LATER)
     assert [(one.id, one.reason) for one in store.passes("k1")] == [
@@ -360,7 +384,7 @@ def test_an_expired_lease_is_taken_over_with_the_answer_that_was_paid_for(store:
 def test_a_lost_pass_without_answer_keeps_its_reservation_as_cost(store: Store) -> None:
     """Nobody knows what a dead process spent: what it had reserved counts against the day's budget."""
     store.enrol([enrolment("k1")], None, at=AT)
-    store.claim("k1", owner="dead", at=AT, reserved_tokens=500, reserved_usd=0.01)
+    take(store, owner="dead", limits=Limits(since=AT, reserved_tokens=500, reserved_usd=0.01))
 
     assert store.totals(day_from=AT).today.input_tokens == 500
     store.commit(
@@ -436,6 +460,254 @@ def test_held_turns_are_not_due_until_they_are_let_go(store: Store, reason: str)
     assert store.totals(day_from=AT).waiting == {reason: 1}
     assert store.hold(None, from_reasons=[reason], at=LATER) == 1
     assert store.due(at=LATER, limit=9) == ["k1"]
+
+
+def test_a_turn_wanted_for_one_backend_is_due_for_no_other(store: Store) -> None:
+    """Who asked for a better reading does not get it from the backend at hand, and it holds nobody else back."""
+    other = enrolment("k2", message_ids=("b",), ended_at=after(AT, seconds=9))
+    store.enrol([enrolment("k1", wanted="anthropic"), other], None, at=AT)
+
+    assert store.due(at=LATER, limit=9) == ["k1"]
+    assert store.due(at=LATER, limit=9, backend="anthropic") == ["k1"]
+    assert store.due(at=LATER, limit=9, backend="embedded") == ["k2"]
+
+
+def test_what_a_turn_is_wanted_for_lasts_until_a_later_revision_says_otherwise(store: Store) -> None:
+    """Being read again, halted or tried again changes nothing; asking again does."""
+    store.enrol([enrolment("k1", wanted="anthropic")], None, at=AT)
+    store.enrol([enrolment("k1", wanted="embedded")], None, at=AT)
+    store.hold("halted", from_reasons=["queued"], at=AT)
+    store.hold(None, from_reasons=["halted"], at=AT)
+    store.commit(settled(TurnState.DEAD, "backend-failed"), take(store), at=AT)
+    store.requeue(TurnQuery(), at=AT)
+    assert store.due(at=AT, limit=9, backend="embedded") == []
+
+    store.enrol([enrolment("k1", digest="d2", words="w2")], None, at=AT)
+    assert store.due(at=AT, limit=9, backend="embedded") == ["k1"]
+    store.commit(settled(TurnState.EMPTY, "one-off"), take(store), at=AT)
+    store.enrol([enrolment("k1", digest="d2", words="w2", again=True, wanted="claude-cli")], None, at=AT)
+    assert [store.due(at=AT, limit=9, backend=name) for name in ("embedded", "claude-cli")] == [[], ["k1"]]
+
+
+# --- spending -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(since=AT, tokens=1000, reserved_tokens=500),
+        Limits(since=AT, usd=0.3, reserved_usd=0.1 + 0.05),
+        Limits(since=AT, tokens=1000, usd=9, reserved_tokens=500, reserved_usd=0.1),
+    ],
+    ids=["tokens", "money", "both"],
+)
+def test_a_claim_beyond_the_budget_is_declined_and_changes_nothing(store: Store, limits: Limits) -> None:
+    """F02: open passes count what they reserved; to reach the budget exactly is allowed, to pass it is not."""
+    enrol_many(store, 3)
+    take(store, "k0", limits=limits)
+    take(store, "k1", limits=limits)
+    before = (store.turns(TurnQuery()), store.totals(day_from=AT), store.passes("k2"), store.lease_owners(at=AT))
+
+    assert store.claim("k2", owner="me", at=AT, limits=limits) == Declined("budget")
+
+    after_ = (store.turns(TurnQuery()), store.totals(day_from=AT), store.passes("k2"), store.lease_owners(at=AT))
+    assert before == after_
+    assert take(store, "k2").attempt == 1
+
+
+def test_what_was_used_takes_the_place_of_what_was_reserved(store: Store) -> None:
+    """All four kinds of tokens count; a call of unknown price costs tokens only."""
+    limits = Limits(since=AT, tokens=1000, usd=0.02, reserved_tokens=900, reserved_usd=0.02)
+    enrol_many(store, 2)
+    first = take(store, "k0", limits=limits)
+    used = Usage(1, input_tokens=40, output_tokens=30, cache_read_tokens=20, cache_write_tokens=10, cost_usd=None)
+
+    store.save_answer(first, asked(), answered(usage=used), at=AT)
+
+    assert store.totals(day_from=AT).today == used
+    assert store.claim("k1", owner="me", at=AT, limits=replace(limits, reserved_tokens=901)) == Declined("budget")
+    assert take(store, "k1", limits=limits).attempt == 1
+
+
+def test_a_purse_counts_its_own_passes_since_its_own_day(store: Store) -> None:
+    """A backfill spends its own money; yesterday's is forgiven; what a process that died had reserved is not."""
+    daily = Limits(since=AT, tokens=500, reserved_tokens=500)
+    backfill = Limits(since="", tokens=500, reserved_tokens=500, purse="backfill-1")
+    enrol_many(store, 3)
+    take(store, "k0", owner="dead", limits=daily)
+    assert store.claim("k1", owner="me", at=AT, limits=daily) == Declined("budget")
+
+    take(store, "k1", limits=backfill)
+
+    assert store.claim("k0", owner="me", at=LATER, limits=daily) == Declined("budget")
+    assert store.claim("k2", owner="me", at=LATER, limits=backfill) == Declined("budget")
+    assert take(store, "k2", at=LATER, limits=replace(daily, since=LATER)).attempt == 1
+
+
+def test_no_more_calls_a_minute_than_allowed(store: Store) -> None:
+    """F04: whatever the purse; the claim is told when there is room again, and then there is."""
+    limits = Limits(since="", calls_per_minute=2, reserved_tokens=1)
+    enrol_many(store, 5)
+    take(store, "k0", limits=limits)
+    second = take(store, "k1", at=after(AT, seconds=10), limits=replace(limits, purse="other"))
+    store.commit(settled(TurnState.EMPTY, "one-off", usage=Usage(calls=1)), second, at=after(AT, seconds=11))
+    free = take(store, "k2", at=after(AT, seconds=12))  # reserved nothing, and then makes no call
+    store.commit(settled(TurnState.EMPTY, "no-cue"), free, at=after(AT, seconds=13))
+
+    now = after(AT, seconds=20)
+    until = after(AT, seconds=60)
+    assert store.claim("k3", owner="me", at=now, limits=limits) == Declined("burst", until=until)
+    stricter = store.claim("k3", owner="me", at=now, limits=replace(limits, calls_per_minute=1))
+    assert stricter == Declined("burst", until=after(AT, seconds=70))
+    never = store.claim("k3", owner="me", at=now, limits=replace(limits, calls_per_minute=0))
+    assert never == Declined("burst", until=after(now, seconds=60))
+    assert isinstance(store.claim("k3", owner="me", at=after(until, seconds=-0.001), limits=limits), Declined)
+    assert take(store, "k3", at=until, limits=limits).attempt == 1
+
+
+def test_passes_ahead_of_a_clock_that_was_set_back_are_no_burst(store: Store) -> None:
+    """An hour on the wrong clock does not stop an hour's calls."""
+    limits = Limits(since="", calls_per_minute=1, reserved_tokens=1)
+    enrol_many(store, 2)
+    take(store, "k0", at=LATER, limits=limits)
+
+    assert take(store, "k1", at=AT, limits=limits).attempt == 1
+
+
+def test_a_turn_whose_answer_is_saved_is_never_declined(store: Store) -> None:
+    """What was paid is judged, whatever the budget says, and costs nothing more."""
+    limits = Limits(since=AT, tokens=1000, usd=1, calls_per_minute=1, reserved_tokens=1000, reserved_usd=1)
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.save_answer(take(store, owner="dead", limits=limits), asked(), answered(), at=AT)
+    paid = store.totals(day_from=AT).today
+
+    lease = take(store, at=LATER, limits=limits)
+
+    assert lease.saved == Saved(asked(), answered())
+    assert store.totals(day_from=AT).today == paid
+
+
+def test_a_second_crash_finds_the_answer_again_and_each_call_counts_once(store: Store) -> None:
+    """However often its owner dies, a question is not asked anew, and the calls made for it are known."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    twice = answered("second", usage=Usage(calls=2, input_tokens=900, cost_usd=0.01), fault="refused")
+    first = take(store, owner="dead")
+    store.save_answer(first, asked(), answered("first"), at=AT)
+    store.save_answer(first, asked(repair="it was cut off"), twice, at=AT)
+    second = take(store, owner="dead too", at=LATER)
+
+    third = take(store, at=after(LATER, seconds=3600))
+
+    assert (first.saved, second.saved) == (None, Saved(asked(repair="it was cut off"), twice))
+    assert third.saved == Saved(asked(repair="it was cut off"), replace(twice, usage=Usage(calls=2, cost_usd=0)))
+    for lease in (first, second, third):
+        assert store.exchange(lease.pass_id) == (asked(repair="it was cut off"), "second")
+    assert store.totals(day_from=AT).today == Usage(calls=2, input_tokens=900, cost_usd=0.01)
+    assert sum(one.usage.calls for one in store.spending(since="")) == 2
+
+
+def test_an_answer_repaired_by_the_next_owner_counts_the_calls_of_both(store: Store) -> None:
+    """The calls made for a question are those of every owner; each stays on the pass that made it."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.save_answer(take(store, owner="dead"), asked(), answered("prose"), at=AT)
+    second = take(store, owner="dead too", at=LATER)
+    store.save_answer(second, asked(repair="no JSON"), answered("{}", usage=Usage(calls=1)), at=LATER)
+
+    third = take(store, at=after(LATER, seconds=3600))
+
+    assert third.saved == Saved(asked(repair="no JSON"), answered("{}", usage=Usage(calls=2)))
+    assert [one.usage.calls for one in store.passes("k1")] == [0, 1, 1]
+
+
+def test_question_and_answer_are_kept_for_people(store: Store) -> None:
+    """`why` shows what was asked and what came back; of other passes there is nothing."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    near = NearFact(1, "package-manager", "Use uv", "project:p1", "f1")
+    question = replace(asked('He said:\n"grün" \U0001f600'), near_facts=(near,))
+    lease = take(store)
+    assert store.exchange(lease.pass_id) == (None, None)
+
+    store.save_answer(lease, question, answered('{"facts": []}'), at=AT)
+    store.commit(settled(TurnState.EMPTY, "one-off"), lease, at=AT)
+
+    assert store.exchange(lease.pass_id) == (question, '{"facts": []}')
+    assert store.exchange("unknown") == (None, None)
+
+
+def test_only_the_owner_saves_an_answer(store: Store) -> None:
+    """Who has lost the lease writes nothing."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    dead = take(store, owner="dead")
+    take(store, at=LATER)
+
+    with pytest.raises(LeaseLostError):
+        store.save_answer(dead, asked(), answered(), at=LATER)
+
+    assert store.exchange(dead.pass_id) == (None, None)
+
+
+def test_a_pass_record_says_what_failed_and_by_which_prompt(store: Store) -> None:
+    """Error and prompt version of a settlement come back with its record."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    settlement = replace(waits(LATER), error="connection reset", prompt_version="3")
+
+    record = store.commit(settlement, take(store), at=AT)
+
+    assert (record.error, record.prompt_version) == ("connection reset", "3")
+    assert store.passes("k1") == [record]
+
+
+def test_the_last_error_is_told_in_words_and_a_turn_in_line_is_none(store: Store) -> None:
+    """What `status` shows is what failed last, not what merely waits, was interrupted or went well."""
+    enrol_many(store, 4)
+    assert store.totals(day_from=AT).last_error is None
+    store.commit(replace(waits(LATER), error="overloaded"), take(store, "k0"), at=AT)
+    for number, reason in enumerate(("queued", "behind"), 1):
+        queued = Settlement(TurnState.WAITING, reason, Verdict(), Usage(), "embedded", error="no error")
+        store.commit(queued, take(store, f"k{number}", at=after(AT, seconds=number)), at=LATER)
+    take(store, "k3", at=after(AT, seconds=5), owner="dead")
+    store.commit(settled(TurnState.EMPTY, "one-off"), take(store, "k3", at=LATER), at=LATER)
+
+    assert store.totals(day_from=AT).last_error == (AT, "retry", f"overloaded (turn {store.turn('k0')[0].id})")
+
+
+def test_spending_is_told_by_minute_backend_model_and_purse(store: Store) -> None:
+    """Every pass stands in one group with what it holds: ended, interrupted or open; dead answers are counted."""
+    haiku: dict[str, Any] = {"backend": "anthropic", "model": "haiku"}
+    used = Usage(calls=1, input_tokens=10, output_tokens=1, cost_usd=0.25)
+    enrol_many(store, 5)
+    for number, reason in enumerate(("answer-unusable", "model-refused", "too-long")):
+        settlement = settled(TurnState.DEAD, reason, usage=used, **haiku)
+        store.commit(settlement, take(store, f"k{number}", at=after(AT, seconds=number)), at=LATER)
+    unpriced = settled(TurnState.EMPTY, "one-off", usage=replace(used, cost_usd=None), **haiku)
+    store.commit(unpriced, take(store, "k3", limits=Limits(since="", purse="backfill-1")), at=AT)
+    reserved = Limits(since="", reserved_tokens=7, reserved_usd=0.5)
+    take(store, "k4", owner="dead", limits=reserved)
+    take(store, "k4", at=LATER, limits=reserved)
+
+    found = store.spending(since="")
+
+    minute, later = AT[:16], LATER[:16]
+    lost = Usage(input_tokens=7, cost_usd=0.5)
+    assert found == [
+        Spending(minute, None, None, "daily", 1, 0, lost),
+        Spending(minute, "anthropic", "haiku", "backfill-1", 1, 0, replace(used, cost_usd=None)),
+        Spending(minute, "anthropic", "haiku", "daily", 3, 2, Usage(3, 30, 3, cost_usd=0.75)),
+        Spending(later, None, None, "daily", 1, 0, lost),
+    ]
+    assert store.spending(since=after(AT, seconds=10)) == found[-1:]
+
+
+def test_a_turn_tried_twice_in_a_minute_is_one_turn(store: Store) -> None:
+    """Spending counts turns, not attempts."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    for seconds in (0, 1):
+        at = after(AT, seconds=seconds)
+        store.commit(replace(waits(at), usage=Usage(calls=1)), take(store, at=at), at=at)
+
+    (found,) = store.spending(since=AT)
+
+    assert (found.turns, found.usage.calls) == (1, 2)
 
 
 # --- settling -----------------------------------------------------------------------------------------------------
@@ -805,6 +1077,60 @@ def test_erasing_leaves_no_note_prompt_or_proposal_that_tells(store: Store) -> N
     assert (store.session("s1")[0].note, store.turns(TurnQuery())[0].prompt, store.proposals()) == (None, "", [])
 
 
+SAID = 'Grüße an "Zoë":\nuse\tuv \U0001f600 in C:\\repo'
+
+
+@pytest.mark.parametrize("place", ["window", "near", "prompt", "answer"])
+def test_erased_words_are_in_no_question_and_no_answer(store: Store, place: str) -> None:
+    """F33: wherever the words of a fact were shown to a model, of whatever turn, they go with the fact."""
+    plain = asked("Something else")
+    near = NearFact(1, "package-manager", SAID, "project:p1", "f1")
+    questions = {
+        "window": asked(SAID, prompt=None),
+        "near": replace(plain, near_facts=(near,)),
+        "prompt": replace(plain, prompt=Redacted(f"[1] user: {SAID}")),
+    }
+    answer = f"It said: {SAID}" if place == "answer" else "{}"
+    store.enrol([enrolment("k1"), enrolment("k2", message_ids=("b",), of=session("s2"))], None, at=AT)
+    leases = [take(store, key) for key in ("k1", "k2")]
+    store.save_answer(leases[0], questions.get(place, plain), answered(answer), at=AT)
+    store.save_answer(leases[1], plain, answered(), at=AT)
+    said = quote("u9", "k9", quote=Redacted(SAID))
+    store.apply(Plan((add("f1", summary=SAID, body=SAID, evidence=(said,)),)), actor="pass", at=AT)
+
+    store.erase(["f1"], at=AT)
+
+    assert store.exchange(leases[0].pass_id) == (None, None)
+    assert store.exchange(leases[1].pass_id) == (plain, "{}")
+    assert (take(store, "k1", at=LATER).saved, take(store, "k2", at=LATER).saved) == (None, Saved(plain, answered()))
+
+
+def test_an_answer_that_comes_after_an_erasure_is_written_nowhere(store: Store) -> None:
+    """A call that runs while words are erased was asked with them: neither question nor answer may be kept any more."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store)
+    store.apply(Plan((add("f1", summary=SAID, body=SAID),)), actor="pass", at=AT)
+
+    store.erase(["f1"], at=LATER)
+
+    with pytest.raises(LeaseLostError):
+        store.save_answer(lease, asked(SAID), answered(SAID), at=LATER)
+    with pytest.raises(LeaseLostError):
+        store.commit(settled(TurnState.EMPTY, "nothing-durable"), lease, at=LATER)
+    assert store.due(at=LATER, limit=5) == ["k1"]
+
+
+def test_erased_words_are_in_no_error(store: Store) -> None:
+    """Should a program have put them there, they go; the rest of the error stays."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    store.commit(replace(waits(LATER), error="bad request: Use uv for packages!"), take(store), at=AT)
+    store.apply(Plan((add("f1"),)), actor="pass", at=AT)
+
+    store.erase(["f1"], at=LATER)
+
+    assert [one.error for one in store.passes("k1")] == ["bad request: !"]
+
+
 def test_time_empties_the_bin_and_ends_facts_and_candidates(store: Store) -> None:
     """F30: facts end when they said so; pinned ones stay; the bin's end is an erasure."""
     day = 86400
@@ -986,7 +1312,7 @@ def test_totals_count_each_turn_once(store: Store) -> None:
     assert (totals.skipped, totals.dead, totals.waiting) == ({"withdrawn": 2}, {"too-long": 1}, {"queued": 1})
     assert (totals.oldest_waiting_at, totals.last_settled_at) == (AT, LATER)
     assert (totals.facts, totals.proposals, totals.candidates) == ({"active": 1}, 1, 0)
-    assert totals.last_error == (AT, "too-long", f"turn {store.turn('k1')[0].id}")
+    assert totals.last_error == (AT, "too-long", f"too-long (turn {store.turn('k1')[0].id})")
     assert (totals.sessions, totals.lines_malformed, totals.lines_too_long) == ({"claude_code": 4}, 2, 1)
     assert totals.lines_unknown == {"x": 4, "y": 1}
 
@@ -1028,11 +1354,28 @@ def test_the_strength_and_kind_of_a_fact_come_back_as_they_were(store: Store) ->
     assert store.fact("f1") == replace(whole, rev=1)
 
 
+def test_what_a_pass_was_told_goes_after_its_days(store: Store) -> None:
+    """The words of a failure go with question and answer, of waiting turns too; an open pass keeps what it needs."""
+    enrol_many(store, 3)
+    failed, broken, running = (take(store, f"k{number}") for number in range(3))
+    store.save_answer(broken, asked(), answered("prose"), at=AT)
+    store.save_answer(running, asked(), answered(), at=AT)
+    store.commit(replace(waits(LATER), error="overloaded"), failed, at=AT)
+    store.commit(settled(TurnState.DEAD, "answer-unusable", error="it was prose"), broken, at=AT)
+
+    done = store.expire(Retention(), at=after(AT, seconds=31 * 86400))
+
+    assert done["answers"] == 2
+    assert [store.passes(key)[0].error for key in ("k0", "k1")] == [None, None]
+    assert store.exchange(broken.pass_id) == (None, None)
+    assert store.exchange(running.pass_id) == (asked(), "{}")
+
+
 def test_old_records_are_dropped_each_after_its_own_days(store: Store) -> None:
     """Answers, recalls and pass records go when their days are over, not before; the turn itself stays."""
     store.enrol([enrolment("k1")], None, at=AT)
     lease = take(store)
-    store.save_answer(lease, Redacted("{}"), prompt=Redacted("p"), reply=Reply("{}", Usage(calls=1), "b"), at=AT)
+    store.save_answer(lease, asked(), answered(), at=AT)
     store.commit(settled(TurnState.EMPTY, "nothing-durable"), lease, at=AT)
     store.record_recall(RecallRecord("r1", AT, "cli", None, None, "p", Redacted("q"), (), "here", 5, (), 0, 1))
     day = 86400
@@ -1043,5 +1386,6 @@ def test_old_records_are_dropped_each_after_its_own_days(store: Store) -> None:
 
     assert set(early.values()) == {0}
     assert (answers["answers"], answers["passes"]) == (1, 0)
+    assert store.exchange(lease.pass_id) == (None, None)
     assert (rest["answers"], rest["passes"], rest["recalls"]) == (0, 1, 1)
     assert [row.state for row in store.turn("k1")] == [TurnState.EMPTY]

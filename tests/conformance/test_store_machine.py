@@ -22,12 +22,11 @@ from distiller.vocabulary import (
     FactQuery,
     FactStatus,
     Lease,
+    Limits,
     Op,
     Operation,
     Pause,
     Plan,
-    Redacted,
-    Reply,
     Retention,
     TurnQuery,
     TurnState,
@@ -35,12 +34,20 @@ from distiller.vocabulary import (
     Verdict,
 )
 from tests.fakes.store import FakeStore
-from tests.fakes.store_values import AT, claim, enrolment, quote, session, settled, waits
+from tests.fakes.store_values import AT, answered, asked, claim, enrolment, quote, session, settled, waits
 
 replace = msgspec.structs.replace
 keys = st.sampled_from(["k1", "k2", "k3", "k4"])
 sessions = st.sampled_from(["s1", "s2"])
 slugs = st.sampled_from(["package-manager", "test-runner"])
+limits = st.sampled_from(
+    [
+        None,
+        Limits(since=AT, tokens=250, reserved_tokens=100),
+        Limits(since=after(AT, seconds=300), usd=0.5, reserved_tokens=100, reserved_usd=0.25),
+        Limits(since="", calls_per_minute=1, reserved_tokens=100, purse="backfill-1"),
+    ]
+)
 
 
 def counter() -> Callable[[], str]:
@@ -84,6 +91,7 @@ class Stores(RuleBasedStateMachine):
     @rule(
         key=keys,
         of=sessions,
+        wanted=st.sampled_from([None, None, "anthropic"]),
         words=st.sampled_from(["w1", "w2"]),
         digest=st.sampled_from(["a", "b"]),
         ids=st.lists(st.sampled_from(["m1", "m2", "m3"]), unique=True, max_size=2),
@@ -96,6 +104,7 @@ class Stores(RuleBasedStateMachine):
         *,
         key: str,
         of: str,
+        wanted: str | None,
         words: str,
         digest: str,
         ids: list[str],
@@ -107,6 +116,7 @@ class Stores(RuleBasedStateMachine):
         turn = enrolment(
             key,
             of=session(of),
+            wanted=wanted,
             words=words,
             digest=words + digest,
             message_ids=tuple(ids),
@@ -132,20 +142,26 @@ class Stores(RuleBasedStateMachine):
             self.fake.busy = False
         assert not self.fake.busy
 
-    @rule(key=keys, owner=st.sampled_from(["a", "b"]))
-    def claim(self, key: str, owner: str) -> None:
-        """Somebody wants to work on a turn."""
-        lease = self.both("claim", key, owner=owner, at=self.at, reserved_tokens=100)
-        if lease is not None:
+    @rule(key=keys, owner=st.sampled_from(["a", "b"]), limits=limits)
+    def claim(self, key: str, owner: str, limits: Limits | None) -> None:
+        """Somebody wants to work on a turn, perhaps beyond the budget."""
+        lease = self.both("claim", key, owner=owner, at=self.at, limits=limits)
+        if isinstance(lease, Lease):
             self.leases.append(lease)
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data())
-    def save_answer(self, data: st.DataObject) -> None:
-        """The model has answered."""
+    @rule(
+        data=st.data(),
+        calls=st.sampled_from([1, 2]),
+        cost_usd=st.sampled_from([None, 0.125]),
+        fault=st.sampled_from([None, "cut-off"]),
+        said=st.sampled_from(["Something else", "From now on use uv"]),
+    )
+    def save_answer(self, *, data: st.DataObject, calls: int, cost_usd: float | None, fault: str, said: str) -> None:
+        """The model has answered, perhaps once more."""
         lease = data.draw(st.sampled_from(self.leases))
-        reply = Reply("x", Usage(calls=1, input_tokens=9), "anthropic")
-        self.both("save_answer", lease, Redacted("answer"), prompt=None, reply=reply, at=self.at)
+        usage = Usage(calls=calls, input_tokens=9, output_tokens=calls, cost_usd=cost_usd)
+        self.both("save_answer", lease, asked(said), answered("x", usage=usage, fault=fault), at=self.at)
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data(), slug=slugs, said=st.sampled_from([0, 50, 5000]), note=st.sampled_from([None, "A note."]))
@@ -160,12 +176,14 @@ class Stores(RuleBasedStateMachine):
         self.both("commit", replace(settlement, verdict=shown), lease, at=self.at)
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), end=st.sampled_from(["wait", "dead", "empty"]))
+    @rule(data=st.data(), end=st.sampled_from(["wait", "queue", "dead", "unusable", "empty"]))
     def settle_otherwise(self, data: st.DataObject, end: str) -> None:
         """A pass ends without a fact."""
         lease = data.draw(st.sampled_from(self.leases))
         ends = {
-            "wait": waits(after(self.at, seconds=60)),
+            "wait": replace(waits(after(self.at, seconds=60)), error="overloaded", prompt_version="1"),
+            "queue": replace(waits(self.at), reason="queued", counts_as_attempt=False),
+            "unusable": settled(TurnState.DEAD, "answer-unusable", usage=Usage(calls=2), backend="anthropic"),
             "dead": settled(TurnState.DEAD, "too-long"),
             "empty": replace(settled(TurnState.EMPTY, "one-off"), verdict=Verdict()),
         }
@@ -221,12 +239,15 @@ class Stores(RuleBasedStateMachine):
         """Same turns, same passes, same sums."""
         for turn in self.both("turns", TurnQuery()):
             self.both("turn", turn.key)
-            self.both("passes", turn.key)
-        self.both("due", at=self.at, limit=9)
+            for record in self.both("passes", turn.key):
+                self.both("exchange", record.id)
+        self.both("spending", since="")
+        for backend in (None, "embedded", "anthropic"):
+            self.both("due", at=self.at, limit=9, backend=backend)
         self.both("lease_owners", at=self.at)
         self.both("sessions")
         fake, real = self.fake.totals(day_from=AT), self.real.totals(day_from=AT)
-        size = {"schema": 0, "store_bytes": 0, "wal_bytes": 0, "last_error": None}
+        size = {"schema": 0, "store_bytes": 0, "wal_bytes": 0}
         assert replace(fake, **size) == replace(real, **size)
 
     @invariant()

@@ -8,6 +8,7 @@ from typing import Any
 
 from distiller.vocabulary import Reply, Request, Usage
 
+USAGE = Usage(calls=1, input_tokens=100, output_tokens=10, cost_usd=0.001)
 NOTHING = json.dumps(
     {"facts": [], "candidates": [], "suspicious": [], "session_note": None, "empty_reason": "nothing-durable"}
 )
@@ -29,7 +30,7 @@ class FakeBackend:
 
     def __init__(
         self,
-        answer: Callable[[Request], str] = lambda _: NOTHING,
+        answer: Callable[[Request], str | Reply] = lambda _: NOTHING,
         *,
         failures: list[BaseException] | None = None,
         name: str = "fake",
@@ -39,9 +40,16 @@ class FakeBackend:
         self._answer = answer
         self._failures = list(failures or [])
 
+    def recover(self) -> None:
+        """Fail no more."""
+        self._failures.clear()
+
     async def distill(self, request: Request) -> Reply:
         """One call."""
         self.requests.append(request)
         if self._failures:
             raise self._failures.pop(0)
-        return Reply(self._answer(request), Usage(calls=1, input_tokens=100, output_tokens=10), self.name, "fake-1")
+        given = self._answer(request)
+        if isinstance(given, Reply):
+            return given
+        return Reply(given, USAGE, self.name, "fake-1", request.prompt_version)

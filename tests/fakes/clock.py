@@ -16,6 +16,7 @@ class FakeClock:
         self._now = timestamps.from_text(at)
         self._zone = timezone(timedelta(hours=utc_offset_hours))
         self._elapsed = 0.0
+        self.slept: list[float] = []
 
     def now(self) -> datetime:
         """The time, in UTC."""
@@ -28,6 +29,16 @@ class FakeClock:
     def local_date(self, at: str) -> str:
         """The calendar day in the person's zone."""
         return timestamps.from_text(at).astimezone(self._zone).date().isoformat()
+
+    def local_day(self, at: str) -> tuple[str, str]:
+        """When the person's day of `at` begins and ends."""
+        day = timestamps.from_text(at).astimezone(self._zone).replace(hour=0, minute=0, second=0, microsecond=0)
+        return timestamps.to_text(day), timestamps.to_text(day + timedelta(days=1))
+
+    async def sleep(self, seconds: float) -> None:
+        """Time passes at once."""
+        self.slept.append(seconds)
+        self.move(seconds=seconds)
 
     def move(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
         """Let time pass."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from distiller import timestamps
@@ -83,6 +83,12 @@ class ClaudeSession:
         """The end mark of a terminal session."""
         return self.line(type="system", subtype="turn_duration", durationMs=1000)
 
-    def turn(self, words: str, answer: str = "Done.") -> bytes:
-        """A whole turn: prompt, answer, end mark."""
-        return self.prompt(words) + self.say(answer) + self.end()
+    def turn(
+        self, words: str, answer: str = "Done.", *, calls: Sequence[tuple[str, dict[str, Any], str]] = ()
+    ) -> bytes:
+        """A whole turn: prompt, tool calls (name, input, result), answer, end mark."""
+        data = self.prompt(words)
+        for number, (name, tool_input, result) in enumerate(calls):
+            call_id = f"toolu_{self.session_id[:8]}_{next(self._messages)}_{number}"
+            data += self.call(call_id, name, tool_input) + self.result(call_id, result)
+        return data + self.say(answer) + self.end()

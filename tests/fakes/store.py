@@ -22,9 +22,11 @@ from distiller.memory import ledger, reconcile
 from distiller.memory.ledger import Newest, shown_id
 from distiller.timestamps import after, seconds_between
 from distiller.vocabulary import (
+    DAILY_PURSE,
     Applied,
     Candidate,
     Cursor,
+    Declined,
     Enrolled,
     EnrolledAs,
     Enrolment,
@@ -36,6 +38,7 @@ from distiller.vocabulary import (
     Hit,
     Known,
     Lease,
+    Limits,
     Mark,
     Op,
     Operation,
@@ -47,10 +50,13 @@ from distiller.vocabulary import (
     RecallRecord,
     Redacted,
     Reply,
+    Request,
     Retention,
+    Saved,
     Session,
     SessionRow,
     Settlement,
+    Spending,
     Totals,
     TurnQuery,
     TurnRow,
@@ -104,10 +110,12 @@ class LedgerEntry:
 
 @dataclass
 class Attempt:
-    """One pass: its record so far, and the answer it saved."""
+    """One pass: its record so far, whose budget it spends, and the answer it saved or took over."""
 
     record: PassRecord
-    answer: Redacted | None = None
+    purse: str = DAILY_PURSE
+    saved: Saved | None = None
+    calls_before: int = 0
     is_open: bool = True
 
 
@@ -312,12 +320,22 @@ class FakeStore:
         newest = (revisions[-1] for revisions in self.state.turns.values())
         return sorted((entry for entry in newest if entry.state is TurnState.WAITING), key=lambda entry: entry.place)
 
-    def due(self, *, at: str, limit: int, only: Collection[str] | None = None, newest_first: bool = False) -> list[str]:
+    def due(
+        self,
+        *,
+        at: str,
+        limit: int,
+        only: Collection[str] | None = None,
+        newest_first: bool = False,
+        backend: str | None = None,
+    ) -> list[str]:
         """Turns that may be claimed now."""
         soon = after(at, seconds=BEHIND_SECONDS)
         ready: list[str] = []
         behind: set[tuple[str, str]] = set()
         for entry in self._waiting():
+            if backend is not None and entry.turn.wanted not in (None, backend):
+                continue
             held = entry.reason in HELD
             later = entry.retry_at is not None and entry.retry_at > at
             leased = entry.until is not None and entry.until > at
@@ -335,9 +353,8 @@ class FakeStore:
         owner: str,
         at: str,
         lease_seconds: float = 300,
-        reserved_tokens: int = 0,
-        reserved_usd: float = 0,
-    ) -> Lease | None:
+        limits: Limits | None = None,
+    ) -> Lease | Declined | None:
         """Take a turn."""
         with self._writing() as state:
             entry = state.turns[key][-1] if key in state.turns else None
@@ -345,12 +362,14 @@ class FakeStore:
                 return None
             if entry.until is not None and entry.until > at:
                 return None
-            answer = interrupt(state, entry)
+            saved = left_saved(state, entry)
+            costs = limits if saved is None else None
+            if costs is not None and (no := ledger.declined(costs, spent(state, costs, at), at=at)) is not None:
+                return no
+            interrupt(state, entry)
             entry.owner, entry.generation, entry.attempts = owner, entry.generation + 1, entry.attempts + 1
             entry.until, entry.pass_id = after(at, seconds=lease_seconds), self.new_id()
-            usage = Usage(input_tokens=reserved_tokens, cost_usd=reserved_usd)
-            record = pass_record(entry, entry.pass_id, at, usage)
-            state.attempts[entry.pass_id] = Attempt(record, answer)
+            begin(state, entry, saved, costs, purse=limits.purse if limits else DAILY_PURSE, at=at)
             session = state.sessions[entry.session]
             note = state.session_facts[entry.session]["note"]
             return Lease(
@@ -372,7 +391,7 @@ class FakeStore:
                 root_session_id=session.root_id,
                 prompt_at=entry.turn.prompt_at,
                 note=None if note is None else Redacted(note),
-                answer=answer,
+                saved=saved,
             )
 
     def _held(self, state: State, lease: Lease) -> LedgerEntry:
@@ -389,15 +408,13 @@ class FakeStore:
             entry.until = after(at, seconds=lease_seconds)
             return replace(lease, until=entry.until)
 
-    def save_answer(self, lease: Lease, answer: Redacted, *, prompt: Redacted | None, reply: Reply, at: str) -> None:  # noqa: ARG002 - the port's words
-        """Keep the answer."""
+    def save_answer(self, lease: Lease, request: Request, reply: Reply, *, at: str) -> None:  # noqa: ARG002 - the port's word
+        """Keep question and answer."""
         with self._writing() as state:
             self._held(state, lease)
             attempt = state.attempts[lease.pass_id]
-            cost = attempt.record.usage.cost_usd if reply.usage.cost_usd is None else reply.usage.cost_usd
-            usage = replace(reply.usage, cost_usd=cost)
-            attempt.answer = answer
-            attempt.record = replace(attempt.record, backend=reply.backend, model=reply.model, usage=usage)
+            attempt.saved = Saved(request, reply)
+            attempt.record = replace(told_by(attempt.record, reply), usage=reply.usage)
 
     def commit(self, settlement: Settlement, lease: Lease, *, at: str) -> PassRecord:
         """Settle a turn."""
@@ -428,8 +445,10 @@ class FakeStore:
                 attempt.record,
                 outcome=outcome,
                 reason=reason,
+                error=settlement.error,
                 backend=settlement.backend,
                 model=settlement.model,
+                prompt_version=settlement.prompt_version,
                 usage=settlement.usage,
                 operations=ledger.operations(plan),
                 refused=ledger.refused(settlement.verdict, plan),
@@ -529,6 +548,10 @@ class FakeStore:
 
     def _erase(self, state: State, fact_ids: Collection[str], at: str) -> int:
         gone = {fact_id for fact_id in fact_ids if fact_id in state.facts}
+        for entry in self._waiting() if gone else ():
+            if entry.owner is not None:
+                entry.owner = entry.until = None
+                entry.generation += 1
         quotes = {quote.id: quote for fact_id in gone for quote in quotes_of(state, fact_id)}
         left = [
             fact
@@ -596,10 +619,11 @@ class FakeStore:
         answered = [
             attempt
             for attempt in state.attempts.values()
-            if not attempt.is_open and attempt.answer and attempt.record.started_at <= before(keep.answer_days)
+            if not attempt.is_open and attempt.record.started_at <= before(keep.answer_days)
+            if attempt.saved is not None or attempt.record.error is not None
         ]
         for attempt in answered:
-            attempt.answer = None
+            attempt.saved, attempt.record = None, replace(attempt.record, error=None)
         texts = [
             entry
             for revisions in state.turns.values()
@@ -764,6 +788,26 @@ class FakeStore:
         found.reverse()
         return sorted(found, key=lambda record: record.started_at, reverse=True)
 
+    def exchange(self, pass_id: str) -> tuple[Request | None, str | None]:
+        """Question and answer."""
+        attempt = self.state.attempts.get(pass_id)
+        return (
+            (None, None)
+            if attempt is None or attempt.saved is None
+            else (attempt.saved.request, attempt.saved.reply.text)
+        )
+
+    def spending(self, *, since: str) -> list[Spending]:
+        """What passes used, by minute, backend, model and purse."""
+        groups: dict[tuple[str, str | None, str | None, str], list[PassRecord]] = {}
+        for attempt in self.state.attempts.values():
+            record = attempt.record
+            if record.started_at >= since:
+                place = (record.started_at[:16], record.backend or None, record.model, attempt.purse)
+                groups.setdefault(place, []).append(record)
+        places = sorted(groups, key=lambda place: tuple(part or "" for part in place))
+        return [spending(place, groups[place]) for place in places]
+
     # -- records --------------------------------------------------------------------------------------------------
 
     def record_recall(self, record: RecallRecord) -> bool:
@@ -804,9 +848,8 @@ class FakeStore:
         def reasons(of: TurnState) -> dict[str, int]:
             return dict(Counter(entry.reason or "" for entry in newest if entry.state is of))
 
-        failed = [a.record for a in state.attempts.values() if not a.is_open and a.record.reason != "interrupted"]
-        failed = [r for r in failed if r.outcome in (TurnState.DEAD, TurnState.WAITING)]
-        last = max(failed, key=lambda record: record.started_at, default=None)
+        failed = [a.record for a in state.attempts.values() if not a.is_open and failed_in(a.record)]
+        last = max(reversed(failed), key=lambda record: record.started_at, default=None)
         return Totals(
             states=dict(Counter(entry.state.value for entry in newest)),
             waiting=reasons(TurnState.WAITING),
@@ -817,7 +860,9 @@ class FakeStore:
             candidates=len(self.candidates()),
             proposals=len(self.proposals()),
             last_settled_at=max((entry.settled_at for entry in entries if entry.settled_at), default=None),
-            last_error=None if last is None else (last.started_at, last.reason or "", f"turn {last.turn_id}"),
+            last_error=None
+            if last is None
+            else (last.started_at, last.reason or "", f"{last.error or last.reason or ''} (turn {last.turn_id})"),
             today=summed([record.usage for record in records if record.started_at >= day_from]),
             sessions=dict(Counter(agent for agent, _ in state.sessions)),
             lines_malformed=sum(cursor.lines_malformed for cursor in state.cursors.values()),
@@ -921,14 +966,71 @@ def put_session(state: State, turn: Enrolment) -> None:
         added["off_record_at"] = min(filter(None, (added["off_record_at"], turn.prompt_at or turn.ended_at)))
 
 
-def interrupt(state: State, entry: LedgerEntry) -> Redacted | None:
-    """Close a pass left open; its answer if it was about this revision."""
+def left_open(state: State, entry: LedgerEntry) -> Attempt | None:
+    """The pass that an owner left open."""
     attempt = state.attempts.get(entry.pass_id or "")
-    if attempt is None or not attempt.is_open:
+    return attempt if attempt is not None and attempt.is_open else None
+
+
+def left_saved(state: State, entry: LedgerEntry) -> Saved | None:
+    """What a pass left open had saved about this revision, with all calls made for the question."""
+    attempt = left_open(state, entry)
+    if attempt is None or attempt.saved is None or attempt.record.revision != entry.revision:
         return None
-    attempt.is_open = False
-    attempt.record = replace(attempt.record, reason="interrupted")
-    return attempt.answer if attempt.record.revision == entry.revision else None
+    used = attempt.record.usage
+    usage = replace(used, calls=used.calls + attempt.calls_before)
+    return replace(attempt.saved, reply=replace(attempt.saved.reply, usage=usage))
+
+
+def interrupt(state: State, entry: LedgerEntry) -> None:
+    """Close a pass left open."""
+    if (attempt := left_open(state, entry)) is not None:
+        attempt.is_open = False
+        attempt.record = replace(attempt.record, reason="interrupted")
+
+
+def spent(state: State, limits: Limits, at: str) -> ledger.Spent:
+    """What counts against a claim's limits."""
+    used = [
+        attempt.record.usage
+        for attempt in state.attempts.values()
+        if attempt.purse == limits.purse and attempt.record.started_at >= limits.since
+    ]
+    tokens = sum(u.input_tokens + u.output_tokens + u.cache_read_tokens + u.cache_write_tokens for u in used)
+    first, last = ledger.around(at)
+    records = (attempt.record for attempt in state.attempts.values())
+    calling = (r.started_at for r in records if r.usage.calls or r.usage.input_tokens)
+    began_at = tuple(sorted(began for began in calling if first < began < last))
+    return ledger.Spent(tokens, sum(u.cost_usd or 0 for u in used), began_at)
+
+
+def begin(state: State, entry: LedgerEntry, saved: Saved | None, costs: Limits | None, *, purse: str, at: str) -> None:
+    """Open an entry's pass."""
+    usage = Usage(input_tokens=costs.reserved_tokens, cost_usd=costs.reserved_usd) if costs else Usage(cost_usd=0)
+    record = pass_record(entry, entry.pass_id or "", at, usage)
+    attempt = Attempt(record, purse, saved)
+    if saved is not None:
+        attempt.record = told_by(record, saved.reply)
+        attempt.calls_before = saved.reply.usage.calls
+    state.attempts[record.id] = attempt
+
+
+def told_by(record: PassRecord, reply: Reply) -> PassRecord:
+    """A record with what a reply says of itself."""
+    return replace(record, backend=reply.backend, model=reply.model, prompt_version=reply.prompt_version)
+
+
+def failed_in(record: PassRecord) -> bool:
+    """Whether a closed pass is to be reported."""
+    waited = record.outcome is TurnState.WAITING and record.reason not in ("interrupted", "queued", "behind")
+    return waited or record.outcome is TurnState.DEAD
+
+
+def spending(place: tuple[str, str | None, str | None, str], records: Sequence[PassRecord]) -> Spending:
+    """What passes of one place used."""
+    unusable = [r for r in records if r.outcome is TurnState.DEAD and r.reason in ("answer-unusable", "model-refused")]
+    turns = {record.turn_key for record in records}
+    return Spending(*place, len(turns), len(unusable), summed([record.usage for record in records]))
 
 
 def pass_record(entry: LedgerEntry, pass_id: str, at: str, usage: Usage) -> PassRecord:
@@ -1153,17 +1255,15 @@ def is_overdue(fact: Fact, at: str) -> bool:
 def forget_rows(state: State, gone: set[str], quotes: dict[str, Evidence], texts: Sequence[str]) -> None:
     """Take facts, their quotes and what tells of them out of the state."""
 
-    def tells(text: str | None) -> bool:
-        return text is not None and any(needle in text for needle in texts)
+    def tells(*cells: str | None) -> bool:
+        return any(needle in cell for cell in cells if cell is not None for needle in texts)
 
     for fact_id in gone:
         del state.facts[fact_id]
     state.history = [entry for entry in state.history if entry.fact_id not in gone]
     state.redirects = {place: fact_id for place, fact_id in state.redirects.items() if fact_id not in gone}
     state.candidates = {
-        i: c
-        for i, c in state.candidates.items()
-        if c.fact_id not in gone and not tells(c.summary) and not tells(c.body)
+        i: c for i, c in state.candidates.items() if c.fact_id not in gone and not tells(c.summary, c.body)
     }
     state.proposals = {
         i: p
@@ -1189,8 +1289,19 @@ def forget_rows(state: State, gone: set[str], quotes: dict[str, Evidence], texts
         if session_id in sessions or tells(added["note"]):
             added["note"] = None
     for attempt in state.attempts.values():
-        if attempt.record.turn_key in told or tells(attempt.answer):
-            attempt.answer = None
+        if attempt.record.turn_key in told or tells(*strings(msgspec.to_builtins(attempt.saved))):
+            attempt.saved = None
+        error = attempt.record.error
+        attempt.record = replace(attempt.record, error=None if error is None else without(error, texts))
+
+
+def strings(value: Any) -> Iterator[str]:
+    """All texts inside a value of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from strings(item)
 
 
 def without(text: str, needles: Sequence[str]) -> str:

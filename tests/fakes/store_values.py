@@ -18,6 +18,8 @@ from distiller.vocabulary import (
     Operation,
     PromptKind,
     Redacted,
+    Reply,
+    Request,
     Role,
     Row,
     Session,
@@ -27,6 +29,7 @@ from distiller.vocabulary import (
     Usage,
     Verdict,
     WaitingText,
+    Window,
 )
 
 AT = "2026-12-01T12:00:00.000Z"
@@ -130,10 +133,23 @@ def settled(
     kept: tuple[Claim, ...] = (),
     note: str | None = None,
     usage: Usage | None = None,
+    **more: Any,
 ) -> Settlement:
     """A judged pass."""
     verdict = Verdict(kept=kept, session_note=None if note is None else Redacted(note))
-    return Settlement(state, reason, verdict, usage or Usage(), "embedded")
+    return Settlement(state, reason, verdict, usage or Usage(), **{"backend": "embedded", **more})
+
+
+def asked(own: str = "From now on use uv in this repo", **more: Any) -> Request:
+    """A question about a window in which the person said `own`."""
+    window = Window((Row(1, "u1", Role.USER, "own", Redacted(own), AT),), "2026-12-01", Redacted("/work/shop"))
+    return Request(window, (), "p1", **{"prompt": Redacted(f"[1] user: {own}"), "prompt_version": "1", **more})
+
+
+def answered(text: str = "{}", *, usage: Usage | None = None, **more: Any) -> Reply:
+    """A model's answer that took one call."""
+    used = usage or Usage(calls=1, input_tokens=400, output_tokens=50, cost_usd=0.004)
+    return Reply(text, used, **{"backend": "anthropic", "model": "haiku", "prompt_version": "1", **more})
 
 
 def waits(retry_at: str) -> Settlement:

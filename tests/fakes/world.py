@@ -14,9 +14,10 @@ from distiller.service.backfill_report import Report
 from distiller.service.distill_turn import Distilling, PassRules
 from distiller.service.enrol import Rules
 from distiller.service.follow import Follower, FollowRules
+from distiller.service.gate import Budget, Closed, Gate
 from distiller.service.reading import Reading
 from distiller.transcript.turns import Settle
-from distiller.vocabulary import Enrolled, Fact, FactQuery, PassRecord, Pause, TurnQuery, TurnRow
+from distiller.vocabulary import Enrolled, Fact, FactQuery, FactStatus, PassRecord, Pause, TurnQuery, TurnRow
 from tests.fakes.clock import FakeClock
 from tests.fakes.notifier import FakeNotifier
 from tests.fakes.projects import FakeProjects
@@ -39,6 +40,7 @@ class World:
         ask: bool = False,
         guard_sessions: int = 30,
         clock: FakeClock | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
         self.store: Store = store or FakeStore()
@@ -49,6 +51,8 @@ class World:
         self._rules = rules
         self._ask = ask
         self._guard_sessions = guard_sessions
+        self._budget = budget
+        self.closed: Closed | None = None  # why the daemon distils nothing more
         self.first_start = self.clock.text()
         self.start()
 
@@ -67,9 +71,14 @@ class World:
                 guard_sessions=self._guard_sessions, guard_minutes=10,
             ),
         )  # fmt: skip
+        self.gate = Gate(
+            store=self.store, worker=worker, clock=self.clock, notifier=self.notifier, backend=self.backend.name,
+            budget=self._budget,
+        )  # fmt: skip
+        rules = PassRules(redact=redact, prompted=self._budget is not None)
         self.distilling = Distilling(
-            store=self.store, worker=worker, backend=self.backend, clock=self.clock, notifier=self.notifier,
-            rules=PassRules(redact=redact), owner="daemon/test",
+            store=self.store, worker=worker, backend=self.backend, gate=self.gate, clock=self.clock,
+            notifier=self.notifier, rules=rules, owner="daemon/test",
         )  # fmt: skip
 
     def session(self, path: str = "/claude_code/a.jsonl", **about: str) -> Growing:
@@ -90,12 +99,24 @@ class World:
         return asyncio.run(self.follower.tick())
 
     def distil(self) -> list[PassRecord]:
-        """The daemon settles what is due."""
+        """The daemon settles what is due, as far as its gate lets it."""
+        return asyncio.run(self._distil())
+
+    async def _distil(self) -> list[PassRecord]:
         done: list[PassRecord] = []
-        while keys := self.store.due(at=self.clock.text(), limit=50):
-            records = [asyncio.run(self.distilling.distill_turn(key)) for key in keys]
-            done += [record for record in records if record is not None]
-            if not any(record is not None and record.outcome != "waiting" for record in records):
+        self.closed = await self.gate.enter()
+        if self.closed is not None:
+            return done
+        while keys := self.store.due(at=self.clock.text(), limit=50, newest_first=self.gate.after_budget):
+            before = len(done)
+            for key in keys:
+                record = await self.distilling.distill_turn(key)
+                if isinstance(record, Closed):
+                    self.closed = record
+                    await self.gate.shut(record)
+                    return done
+                done += [record] if record is not None else []
+            if all(record.outcome == "waiting" for record in done[before:]):
                 break
         return done
 
@@ -110,6 +131,7 @@ class World:
             reading=self.reading, distilling=self.distilling, store=self.store, worker=InlineWorker(),
             transcripts=self.transcripts, clock=self.clock, notifier=self.notifier,
             settle=Settle(), max_line_bytes=1 << 20, options=options or Options(paths=paths), report=report,
+            backend=self.backend.name,
         )  # fmt: skip
         return asyncio.run(work.run())
 
@@ -124,6 +146,10 @@ class World:
     def facts(self) -> list[Fact]:
         """The active facts by name."""
         return sorted(self.store.facts(FactQuery()), key=lambda fact: (fact.scope, fact.name))
+
+    def all_facts(self) -> list[Fact]:
+        """All facts, whatever their status."""
+        return self.store.facts(FactQuery(statuses=tuple(FactStatus)))
 
     def bodies(self) -> list[str]:
         """What the active facts say."""

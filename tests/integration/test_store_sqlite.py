@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -19,14 +20,17 @@ import msgspec
 import pytest
 import sqlite_utils
 
-from distiller.adapters.store_sqlite import SqliteStore, database, facts, forgetting, open_store
+from distiller.adapters.store_sqlite import SqliteStore, database, facts, forgetting, open_store, rows
 from distiller.errors import DiskFullError, StoreBusyError, StoreUnusableError
 from distiller.timestamps import after
 from distiller.vocabulary import (
     Candidate,
+    Declined,
     FactKind,
     FactQuery,
     FactStatus,
+    Lease,
+    Limits,
     Op,
     Operation,
     Plan,
@@ -34,13 +38,12 @@ from distiller.vocabulary import (
     RecallRecord,
     Redacted,
     Refusal,
-    Reply,
     Retention,
+    Saved,
     TurnQuery,
     TurnState,
-    Usage,
 )
-from tests.fakes.store_values import AT, add, claim, cursor, enrolment, fact, quote, session, settled
+from tests.fakes.store_values import AT, add, answered, asked, claim, cursor, enrolment, fact, quote, session, settled
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
@@ -163,9 +166,83 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path, mo
             open_store(str(tmp_path / "data"))
 
     made = open_store(str(tmp_path / "data"))
-    assert made.totals(day_from=AT).schema == 1
+    assert made.totals(day_from=AT).schema == database.latest()
     assert made.database.read("SELECT 1 FROM sqlite_schema WHERE name = 'more'") == []
     made.close()
+
+
+FIRST_ROWS = """
+    INSERT INTO sessions (agent, id, root_session_id, role) VALUES ('claude_code', 's1', 's1', 'person');
+    INSERT INTO turns (
+      key, revision, id, agent, session_id, project_key, file, start_byte, end_byte, ended_at, end_sign, digest,
+      words_digest, state, reason, backend, attempts, lease_owner, lease_generation, lease_until, text, enrolled_at,
+      settled_at, pass_id
+    ) VALUES
+      ('open', 1, 't1', 'claude_code', 's1', 'p1', '/s/a', 0, 9, :at, 'marked', 'd1', 'w1', 'waiting', 'queued', NULL,
+        1, 'dead', 1, :at, :text, :at, NULL, 'pass-open'),
+      ('dead', 1, 't2', 'claude_code', 's1', 'p1', '/s/a', 9, 20, :at, 'marked', 'd2', 'w2', 'dead', 'backend-failed',
+        'embedded', 8, NULL, 8, NULL, :text, :at, :at, 'pass-dead');
+    INSERT INTO passes (id, turn_key, revision, attempt, started_at, input_tokens, cost_usd, outcome, reason, answer)
+    VALUES
+      ('pass-open', 'open', 1, 1, :at, 40, 0.5, NULL, NULL, :answer),
+      ('pass-dead', 'dead', 1, 8, :at, 2, 0.25, 'dead', 'backend-failed', NULL);
+"""
+
+
+def test_a_database_of_the_first_schema_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the upgrade old rows read as before, count as spent, and an answer without its question is asked for."""
+    first = tmp_path / "migrations"
+    first.mkdir()
+    shutil.copy(database.MIGRATIONS / "0001_first.sql", first)
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "MIGRATIONS", first)
+        old = open_store(str(tmp_path / "data"))
+        assert database.schema_of(old.database.connection) == 1
+        blobs = {"at": AT, "text": rows.pack(enrolment("open").text), "answer": rows.pack("an old answer")}
+        with old.database.writing() as connection:
+            for statement in FIRST_ROWS.split(";")[:-1]:
+                connection.execute(statement, blobs)
+        old.close()
+
+    made = open_store(str(tmp_path / "data"))
+
+    assert made.totals(day_from=AT).schema == database.latest()
+    assert [path.name.endswith("-migration.db") for path in (tmp_path / "data/backups").iterdir()] == [True]
+    assert made.exchange("pass-open") == (None, "an old answer")
+    assert [(one.purse, one.usage.input_tokens) for one in made.spending(since="")] == [("daily", 42)]
+    assert made.totals(day_from=AT).last_error == (AT, "backend-failed", "backend-failed (turn t2)")
+    spent = Limits(since=AT, tokens=43, reserved_tokens=2)
+    assert made.claim("open", owner="me", at=LATER, limits=spent) == Declined("budget")
+    assert made.requeue(TurnQuery(), at=LATER) == ["dead"]
+    assert made.due(at=LATER, limit=9, backend="anthropic") == ["open"]
+    lease = made.claim("open", owner="me", at=LATER, limits=replace(spent, tokens=44))
+    assert isinstance(lease, Lease)
+    assert (lease.saved, lease.attempt, lease.text) == (None, 2, enrolment("open").text)
+    made.save_answer(lease, asked(), answered(), at=LATER)
+    made.commit(settled(TurnState.EMPTY, "one-off"), lease, at=LATER)
+    assert [(one.id, one.reason) for one in made.passes("open")] == [
+        (lease.pass_id, "one-off"),
+        ("pass-open", "interrupted"),
+    ]
+    assert made.check() == []
+    made.close()
+
+
+@pytest.mark.parametrize("column", ["prompt", "answer"])
+@pytest.mark.parametrize("cell", [b"no zlib", rows.pack(["no such value"]), zlib.compress(b"\xff no JSON")])
+def test_a_saved_answer_that_cannot_be_read_is_asked_for_again(store: SqliteStore, column: str, cell: bytes) -> None:
+    """Another program's question, or a damaged cell, costs one call and stops nothing."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    dead = store.claim("k1", owner="dead", at=AT)
+    assert isinstance(dead, Lease)
+    store.save_answer(dead, asked(), answered(), at=AT)
+    store.database.connection.execute(f"UPDATE passes SET {column} = ?", (cell,))
+
+    lease = store.claim("k1", owner="me", at=LATER, limits=Limits(since=LATER, tokens=5, reserved_tokens=5))
+
+    assert isinstance(lease, Lease)
+    assert (lease.saved, store.exchange(lease.pass_id)) == (None, (None, None))
+    assert [one.usage.input_tokens for one in store.passes("k1")] == [5, 400]
 
 
 def test_a_damaged_database_is_named_with_a_way_out(tmp_path: Path) -> None:
@@ -229,6 +306,82 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     assert len(reader.facts(FactQuery())) == 80
     assert reader.check() == []
     reader.close()
+
+
+CLAIMER = """
+    import sys
+    from distiller.adapters.store_sqlite import open_store
+    from distiller.vocabulary import Lease, Limits
+    from tests.fakes.store_values import AT
+    store, me, rounds = open_store(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    for n in range(rounds):
+        print("ready", flush=True)
+        sys.stdin.readline()
+        limits = Limits(since=AT, tokens=100 * (n + 1), reserved_tokens=100)
+        print(type(store.claim(f"{me}-{n}", owner=me, at=AT, limits=limits)).__name__, flush=True)
+"""
+
+
+def test_two_processes_at_the_edge_of_a_budget_get_one_claim(tmp_path: Path) -> None:
+    """F02: money is checked in the transaction that reserves it; both want the last of it, round after round."""
+    rounds = 25
+    made = open_store(str(tmp_path))
+    keys = [f"{me}-{n}" for me in "ab" for n in range(rounds)]
+    made.enrol([enrolment(key, message_ids=(key,), of=session(key)) for key in keys], None, at=AT)
+    command = [sys.executable, "-c", textwrap.dedent(CLAIMER), str(tmp_path)]
+    processes = [
+        subprocess.Popen(
+            [*command, me, str(rounds)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        for me in "ab"
+    ]
+
+    answers = []
+    for _ in range(rounds):
+        assert [told(process) for process in processes] == ["ready", "ready"]
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+        answers.append(sorted(told(process) for process in processes))
+
+    for process in processes:
+        process.communicate(timeout=60)
+    assert answers == [["Declined", "Lease"]] * rounds
+    assert made.totals(day_from=AT).today.input_tokens == 100 * rounds
+    made.close()
+
+
+def told(process: subprocess.Popen[str]) -> str:
+    """The next line that a process prints."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_two_connections_at_the_edge_of_a_burst_get_one_claim(tmp_path: Path) -> None:
+    """The calls of a minute are counted over all connections, whoever asks first, minute after minute."""
+    minutes = 30
+    stores = {me: open_store(str(tmp_path)) for me in "ab"}
+    keys = [f"{me}-{n}" for me in "ab" for n in range(minutes)]
+    stores["a"].enrol([enrolment(key, message_ids=(key,), of=session(key)) for key in keys], None, at=AT)
+    limits = Limits(since="", calls_per_minute=1, reserved_tokens=1)
+    start = threading.Barrier(2)
+    answers: list[list[str]] = [[] for _ in range(minutes)]
+
+    def claim_each_minute(me: str) -> None:
+        for n in range(minutes):
+            start.wait()
+            claimed = stores[me].claim(f"{me}-{n}", owner=me, at=after(AT, seconds=60 * n), limits=limits)
+            answers[n].append(type(claimed).__name__)
+
+    threads = [threading.Thread(target=claim_each_minute, args=(me,)) for me in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [sorted(pair) for pair in answers] == [["Declined", "Lease"]] * minutes
+    for made in stores.values():
+        made.close()
 
 
 def test_killed_in_the_middle_of_writes(tmp_path: Path) -> None:
@@ -419,10 +572,9 @@ def told_everywhere(store: SqliteStore) -> None:
         at=AT,
     )
     lease = store.claim("k1", owner="me", at=AT)
-    assert lease is not None
-    answer = Redacted(msgspec.json.encode({"facts": [{"body": words, "slug": "x"}]}).decode())
-    reply = Reply("", Usage(calls=1), "anthropic")
-    store.save_answer(lease, answer, prompt=Redacted(f"near: {words}"), reply=reply, at=AT)
+    assert isinstance(lease, Lease)
+    answer = msgspec.json.encode({"facts": [{"body": words, "slug": "x"}]}).decode()
+    store.save_answer(lease, asked(f"near: {words}"), answered(answer), at=AT)
     kept = claim(
         "staging-host",
         summary=Redacted(words),
@@ -431,7 +583,7 @@ def told_everywhere(store: SqliteStore) -> None:
     )
     settlement = settled(TurnState.KEPT, kept=(kept,), note=f"Note: {words}.")
     shown = replace(settlement.verdict, refusals=(Refusal("echo", "staging-host", f"said {words}"),))
-    store.commit(replace(settlement, verdict=shown), lease, at=AT)
+    store.commit(replace(settlement, verdict=shown, error=f"refused: {words}"), lease, at=AT)
     (made,) = store.facts(FactQuery())
     edited = replace(made, summary=f"Edited: {words}", name="stage-place")
     store.apply(
@@ -497,10 +649,56 @@ def test_an_erased_fact_is_in_no_row_no_index_no_log_and_no_copy(store: SqliteSt
     assert store.search([SECRET], query=FactQuery(statuses=())) == []
 
 
+TRICKY = 'Grüße an "Zoë":\n\tuse uv \U0001f600 in C:\\repo/a'
+
+
+@pytest.mark.parametrize(
+    "retold",
+    [
+        TRICKY,
+        json.dumps({"quote": TRICKY}),
+        json.dumps({"quote": TRICKY}, ensure_ascii=False),
+        json.dumps({"result": json.dumps({"quote": TRICKY})}),
+        json.dumps(TRICKY).replace("/", "\\/").replace("\\u00fc", "\\u00FC"),
+        TRICKY.replace("\n", "\n  "),
+    ],
+    ids=["plain", "json", "json-utf8", "json-twice", "json-odd", "indented"],
+)
+@pytest.mark.parametrize("place", ["prompt", "row", "answer"])
+def test_erased_words_are_found_in_whatever_way_they_were_written(store: SqliteStore, place: str, retold: str) -> None:
+    """F33: JSON inside JSON, its ASCII escapes and set-in lines hide nothing in a question or an answer."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = store.claim("k1", owner="me", at=AT)
+    assert isinstance(lease, Lease)
+    other = asked("Something else")
+    question = {"prompt": replace(other, prompt=Redacted(retold)), "row": asked(retold, prompt=None)}.get(place, other)
+    store.save_answer(lease, question, answered(retold if place == "answer" else "{}"), at=AT)
+    store.apply(Plan((add("f1", summary=TRICKY, body="An old rule."),)), actor="pass", at=AT)
+
+    store.erase(["f1"], at=LATER)
+
+    assert store.exchange(lease.pass_id) == (None, None)
+
+
+def test_a_question_that_says_nothing_of_an_erased_fact_stays(store: SqliteStore) -> None:
+    """An erasure takes no more than it must: the answer that was paid for is still judged."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = store.claim("k1", owner="dead", at=AT)
+    assert isinstance(lease, Lease)
+    store.save_answer(lease, asked("grün"), answered(TRICKY[:8]), at=AT)
+    store.apply(Plan((add("f1", summary=TRICKY),)), actor="pass", at=AT)
+
+    store.erase(["f1"], at=LATER)
+
+    taken = store.claim("k1", owner="me", at=LATER)
+    assert isinstance(taken, Lease)
+    assert taken.saved == Saved(asked("grün"), answered(TRICKY[:8]))
+
+
 WITHOUT_WORDS = {  # codes, ids, times, places: not a person's words
     "turns": """key id agent session_id project_key file prompt_at ended_at end_sign digest words_digest prompt_digest
-        state reason backend lease_owner lease_until retry_at enrolled_at settled_at pass_id""",
-    "passes": "id turn_key backend model prompt_version started_at outcome operations",
+        state reason backend lease_owner lease_until retry_at enrolled_at settled_at pass_id wanted""",
+    "passes": "id turn_key backend model prompt_version started_at outcome operations purse fault",
     "fact_history": "fact_id op actor at group_id pass_id",
     "sessions": """agent id root_session_id parent_session_id role cwd project_key file model started_at last_at
         off_record_at note_turn_key""",
@@ -558,7 +756,7 @@ def test_a_rebuilt_database_still_honours_what_was_erased(tmp_path: Path) -> Non
     said = quote("u1", "k1", quote=Redacted("please always deploy from the zanzibar host"))
     made.enrol([enrolment("k1")], None, at=AT)
     lease = made.claim("k1", owner="me", at=AT)
-    assert lease is not None
+    assert isinstance(lease, Lease)
     made.commit(settled(TurnState.KEPT, kept=(claim("deploy-host", evidence=(said,)),)), lease, at=AT)
     made.erase([made.facts(FactQuery())[0].id], at=LATER)
     made.close()
@@ -568,7 +766,7 @@ def test_a_rebuilt_database_still_honours_what_was_erased(tmp_path: Path) -> Non
     rebuilt = open_store(str(tmp_path))
     rebuilt.enrol([enrolment("k1")], None, at=LATER)
     again = rebuilt.claim("k1", owner="me", at=LATER)
-    assert again is not None
+    assert isinstance(again, Lease)
     shorter = replace(said, quote=Redacted("always deploy  from the zanzibar host"))
     record = rebuilt.commit(
         settled(TurnState.KEPT, kept=(claim("host-for-deploys", evidence=(shorter,)),)), again, at=LATER

@@ -49,7 +49,7 @@ PUT_SESSION = """
 TURN_COLUMNS = (
     *("key", "revision", "id", "agent", "session_id", "project_key", "file", "start_byte", "end_byte", "prompt_at"),
     *("ended_at", "end_sign", "digest", "words_digest", "prompt_digest", "prompt", "state", "reason", "text"),
-    *("enrolled_at", "settled_at"),
+    *("enrolled_at", "settled_at", "wanted"),
 )
 PUT_TURN = f"INSERT INTO turns ({', '.join(TURN_COLUMNS)}) VALUES ({', '.join(':' + name for name in TURN_COLUMNS)})"
 # A waiting turn becomes its own next revision; whoever holds a lease on the old words loses it.

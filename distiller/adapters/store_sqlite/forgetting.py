@@ -41,6 +41,7 @@ TEXT_COLUMNS = (
         ("recalls", "query"),
     ),
     *(("candidates", "summary"), ("candidates", "body"), ("passes", "reason"), ("fact_history", "reason")),
+    ("passes", "error"),
 )
 JSON_COLUMNS = (
     *(
@@ -59,8 +60,8 @@ DROPPING = (  # what is counted, the setting that says when, and how it is dropp
     (
         "answers",
         "answer_days",
-        """UPDATE passes SET prompt = NULL, answer = NULL
-           WHERE outcome IS NOT NULL AND started_at <= ? AND (prompt IS NOT NULL OR answer IS NOT NULL)""",
+        """UPDATE passes SET prompt = NULL, answer = NULL, error = NULL
+           WHERE outcome IS NOT NULL AND started_at <= ? AND coalesce(prompt, answer, error) IS NOT NULL""",
     ),
     (
         "texts",
@@ -116,6 +117,13 @@ DELETIONS = (
       OR clean_zlib(prompt) <> prompt OR clean_zlib(answer) <> answer
     """,
 )
+
+
+# A call that runs meanwhile was asked with what is being erased: its answer must not be written any more.
+END_LEASES = """
+  UPDATE turns SET lease_owner = NULL, lease_until = NULL, lease_generation = lease_generation + 1
+  WHERE state = 'waiting' AND lease_owner IS NOT NULL
+"""
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -196,6 +204,7 @@ class Forgetting(Part):
         trace = trace_of(connection, fact_ids)
         if trace is None:
             return 0
+        connection.execute(END_LEASES)
         scrub(connection, trace, at=at, new_id=self.new_id)
         for backup in sorted((self.database.data_dir / "backups").glob("*.db")):
             scrub_backup(backup, trace, at=at, new_id=self.new_id)
@@ -248,9 +257,21 @@ def pattern(texts: Collection[str]) -> re.Pattern[str]:
 
 
 def escaped(word: str) -> str:
-    """A word as a pattern, with any number of backslashes before what JSON escapes."""
+    """A word as a pattern, with any number of backslashes before what JSON escapes.
+
+    A model may spell what is not ASCII by its number, and what lies beyond the first plane by two.
+    """
     kinds = {'"': r'\\*"', "\\": r"\\+", "/": r"\\*/"}
-    return "".join(kinds.get(character) or re.escape(character) for character in word)
+    return "".join(kinds.get(character) or spelled(character) for character in word)
+
+
+def spelled(character: str) -> str:
+    """A character as a pattern, as it is or in JSON's ASCII."""
+    if character.isascii():
+        return re.escape(character)
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    ascii_ = "".join(rf"\\+u(?i:{units[start : start + 4]})" for start in range(0, len(units), 4))
+    return f"(?:{re.escape(character)}|{ascii_})"
 
 
 # --- taking it away ---------------------------------------------------------------------------------------------

@@ -24,8 +24,10 @@ from distiller.vocabulary import (
     PassRecord,
     Project,
     Proposal,
-    Redacted,
     Refusal,
+    Reply,
+    Request,
+    Saved,
     Session,
     TurnRow,
     TurnState,
@@ -41,6 +43,9 @@ CANDIDATE_COLUMNS = Candidate.__struct_fields__
 PROPOSAL_COLUMNS = Proposal.__struct_fields__
 TURN_COLUMNS = tuple(name for name in TurnRow.__struct_fields__ if name != "has_text")
 USAGE_COLUMNS = Usage.__struct_fields__
+USAGE_SUMS = ", ".join(  # an unknown price is no price: money stays null if nothing is known of it
+    f"sum({name}) AS {name}" if name == "cost_usd" else f"coalesce(sum({name}), 0) AS {name}" for name in USAGE_COLUMNS
+)
 JSON_COLUMNS = ("related", "sessions", "change", "lines_unknown")
 BOOLEAN_COLUMNS = ("pinned", "edited_by_person", "has_text")
 
@@ -61,6 +66,14 @@ def pack(value: Any) -> bytes:
 def unpack(blob: bytes, kind: type[T]) -> T:
     """What `pack` made, as a `kind`."""
     return msgspec.json.decode(zlib.decompress(blob), type=kind)
+
+
+def unpack_if_any(blob: bytes | None, kind: type[T]) -> T | None:
+    """What `pack` made; None if there is nothing, or if another program wrote something that is no `kind`."""
+    try:
+        return None if blob is None else unpack(blob, kind)
+    except (zlib.error, ValueError, msgspec.MsgspecError):
+        return None
 
 
 def columns(names: tuple[str, ...], table: str) -> str:
@@ -156,6 +169,21 @@ def usage(row: sqlite3.Row) -> Usage:
     return Usage(**{name: row[name] for name in USAGE_COLUMNS})
 
 
+def exchange(row: sqlite3.Row) -> tuple[Request | None, str | None]:
+    """Question and answer of a row of passes, as far as they are kept."""
+    return unpack_if_any(row["prompt"], Request), unpack_if_any(row["answer"], str)
+
+
+def saved(row: sqlite3.Row) -> Saved | None:
+    """The answered question of a row of passes with all the calls made for it; None if either is missing."""
+    request, answer = exchange(row)
+    if request is None or answer is None:
+        return None
+    spent = msgspec.structs.replace(usage(row), calls=row["calls"] + row["calls_before"])
+    how = {name: row[name] for name in ("model", "prompt_version", "fault")}
+    return Saved(request, Reply(answer, spent, row["backend"] or "", **how))
+
+
 def pass_record(row: sqlite3.Row, fact_names: tuple[str, ...]) -> PassRecord:
     """One row of passes, joined with its turn; an unfinished pass counts as waiting, with a reason of its own."""
     ended = row["outcome"] in tuple(TurnState)
@@ -182,14 +210,11 @@ def pass_record(row: sqlite3.Row, fact_names: tuple[str, ...]) -> PassRecord:
         refused={code: codes.count(code) for code in codes},
         refusals=refusals,
         fact_names=fact_names,
+        prompt_version=row["prompt_version"],
+        error=row["error"],
     )
 
 
 def project(row: sqlite3.Row, folders: tuple[str, ...]) -> Project:
     """One row of projects with its folders."""
     return msgspec.convert({**dict(row), "folders": folders}, Project)
-
-
-def words(text: Redacted | str | None) -> bytes | None:
-    """A text for a compressed column, which may stay empty."""
-    return None if text is None else pack(text)

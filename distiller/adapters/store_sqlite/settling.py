@@ -1,7 +1,6 @@
 """Waiting turns in, settled turns out: who may work on a turn, and the one transaction that ends it.
 
-A claim opens the pass row with its reservation as usage, so that a process that dies has paid for its call; the
-commit replaces it. The answer of a lost pass is handed to the next owner.
+The pass that goes with a lease is opened, answered and closed here as `passes` says.
 """
 
 from __future__ import annotations
@@ -13,19 +12,22 @@ from typing import Any
 
 import msgspec
 
-from distiller.adapters.store_sqlite import rows
+from distiller.adapters.store_sqlite import passes, rows
 from distiller.adapters.store_sqlite.changes import carry_out
 from distiller.adapters.store_sqlite.facts import known
 from distiller.adapters.store_sqlite.part import Part
 from distiller.errors import LeaseLostError
 from distiller.memory import ledger, reconcile
-from distiller.timestamps import after, seconds_between
+from distiller.timestamps import after
 from distiller.vocabulary import (
+    DAILY_PURSE,
+    Declined,
     Lease,
+    Limits,
     PassRecord,
     Plan,
-    Redacted,
     Reply,
+    Request,
     Settlement,
     TurnQuery,
     TurnRow,
@@ -39,11 +41,13 @@ DUE = f"""
   WHERE t.state = 'waiting' AND t.reason NOT IN {HELD}
     AND (t.retry_at IS NULL OR t.retry_at <= :at) AND (t.lease_until IS NULL OR t.lease_until <= :at)
     AND (:only IS NULL OR t.key IN (SELECT value FROM json_each(:only)))
+    AND (:backend IS NULL OR t.wanted IS NULL OR t.wanted = :backend)
     AND NOT EXISTS (
       SELECT 1 FROM turns e
       WHERE e.state = 'waiting' AND e.agent = t.agent AND e.session_id = t.session_id AND e.ended_at <= t.ended_at
         AND (e.ended_at, e.start_byte, e.key) < (t.ended_at, t.start_byte, t.key)
         AND e.reason NOT IN {HELD} AND (e.retry_at IS NULL OR e.retry_at <= :soon)
+        AND (:backend IS NULL OR e.wanted IS NULL OR e.wanted = :backend)
     )
 """
 BURY_UNREADABLE = """
@@ -58,24 +62,6 @@ TAKE = """
   UPDATE turns SET lease_owner = :owner, lease_until = :until, lease_generation = :generation, attempts = attempts + 1,
     reserved_tokens = :tokens, reserved_usd = :usd, pass_id = :pass_id
   WHERE key = :key AND revision = :revision
-"""
-BEGIN_ATTEMPT = """
-  INSERT INTO passes (id, turn_key, revision, attempt, started_at, wait_ms, input_tokens, cost_usd, answer)
-  VALUES (:pass_id, :key, :revision, :attempt, :at, :wait_ms, :tokens, :usd, :answer)
-"""
-END_ATTEMPT = """
-  UPDATE passes SET backend = :backend, model = :model, prompt_version = :prompt_version, outcome = :outcome,
-    reason = :reason, operations = :operations, refusals = :refusals, took_ms = :took_ms, calls = :calls,
-    input_tokens = :input_tokens, output_tokens = :output_tokens, cache_read_tokens = :cache_read_tokens,
-    cache_write_tokens = :cache_write_tokens, cost_usd = :cost_usd
-  WHERE id = :id
-"""
-SAVE_ANSWER = """
-  UPDATE passes SET answer = :answer, prompt = :prompt, backend = :backend, model = :model,
-    prompt_version = :prompt_version, took_ms = :took_ms, calls = :calls, input_tokens = :input_tokens,
-    output_tokens = :output_tokens, cache_read_tokens = :cache_read_tokens, cache_write_tokens = :cache_write_tokens,
-    cost_usd = coalesce(:cost_usd, cost_usd)
-  WHERE id = :id
 """
 SETTLE = """
   UPDATE turns SET state = :state, reason = :reason, backend = :backend, settled_at = :settled_at, retry_at = :retry_at,
@@ -94,12 +80,21 @@ REQUEUED = """
 class Settling(Part):
     """Leases, passes and the end of a turn."""
 
-    def due(self, *, at: str, limit: int, only: Collection[str] | None = None, newest_first: bool = False) -> list[str]:
+    def due(
+        self,
+        *,
+        at: str,
+        limit: int,
+        only: Collection[str] | None = None,
+        newest_first: bool = False,
+        backend: str | None = None,
+    ) -> list[str]:
         """Keys of waiting turns that may be claimed now; within a session always the earlier one first."""
         order = "DESC" if newest_first else "ASC"
         sql = f"{DUE} ORDER BY t.ended_at {order}, t.start_byte {order}, t.key {order} LIMIT :limit"
-        wanted = None if only is None else rows.to_json(list(only))
-        values = {"at": at, "soon": after(at, seconds=BEHIND_SECONDS), "only": wanted, "limit": limit}
+        keys = None if only is None else rows.to_json(list(only))
+        soon = after(at, seconds=BEHIND_SECONDS)
+        values = {"at": at, "soon": soon, "only": keys, "backend": backend, "limit": limit}
         return [row["key"] for row in self.database.read(sql, values)]
 
     def claim(
@@ -109,15 +104,18 @@ class Settling(Part):
         owner: str,
         at: str,
         lease_seconds: float = 300,
-        reserved_tokens: int = 0,
-        reserved_usd: float = 0,
-    ) -> Lease | None:
-        """Take the turn for a while; None if it is settled, leased elsewhere or unknown."""
+        limits: Limits | None = None,
+    ) -> Lease | Declined | None:
+        """Take the turn for a while and reserve its cost; None if it is settled, leased elsewhere or unknown."""
         with self.database.writing() as connection:
             row = connection.execute(CLAIMABLE, {"key": key, "at": at}).fetchone()
             if row is None:
                 return None
-            answer = interrupt(connection, row["pass_id"], row["revision"])
+            saved = passes.left_saved(connection, row["pass_id"], row["revision"])
+            costs = limits if saved is None else None  # an answer that is there costs nothing more
+            if costs is not None and (declined := passes.declined(connection, costs, at=at)) is not None:
+                return declined
+            passes.interrupt(connection, row["pass_id"])
             try:
                 lease = rows.lease(
                     row,
@@ -126,15 +124,14 @@ class Settling(Part):
                     until=after(at, seconds=lease_seconds),
                     pass_id=self.new_id(),
                     attempt=row["attempts"] + 1,
-                    answer=answer,
+                    saved=saved,
                 )
             except (zlib.error, ValueError, msgspec.MsgspecError):
                 connection.execute(BURY_UNREADABLE, {"key": key, "at": at})
                 return None
-            values = {**msgspec.structs.asdict(lease), "tokens": reserved_tokens, "usd": reserved_usd, "at": at}
-            wait_ms = max(0, round(1000 * seconds_between(lease.enrolled_at, at)))
-            connection.execute(TAKE, values)
-            connection.execute(BEGIN_ATTEMPT, {**values, "wait_ms": wait_ms, "answer": rows.words(answer)})
+            reserved = {"tokens": costs.reserved_tokens if costs else 0, "usd": costs.reserved_usd if costs else 0}
+            connection.execute(TAKE, {**msgspec.structs.asdict(lease), **reserved})
+            passes.begin(connection, lease, reserved, purse=limits.purse if limits else DAILY_PURSE, at=at)
         return lease
 
     def renew(self, lease: Lease, *, at: str, lease_seconds: float = 300) -> Lease:
@@ -145,20 +142,11 @@ class Settling(Part):
             connection.execute("UPDATE turns SET lease_until = ? WHERE key = ? AND newest = 1", (until, lease.key))
         return msgspec.structs.replace(lease, until=until)
 
-    def save_answer(self, lease: Lease, answer: Redacted, *, prompt: Redacted | None, reply: Reply, at: str) -> None:  # noqa: ARG002 - the port's word; the pass has its own start
-        """Keep the raw redacted answer on the pass row before it is judged. Raises LeaseLostError."""
-        values = {
-            **rows.parameters(reply.usage),
-            "id": lease.pass_id,
-            "answer": rows.words(answer),
-            "prompt": rows.words(prompt),
-            "backend": reply.backend,
-            "model": reply.model,
-            "prompt_version": reply.prompt_version,
-        }
+    def save_answer(self, lease: Lease, request: Request, reply: Reply, *, at: str) -> None:  # noqa: ARG002 - the port's word; the pass has its own start
+        """Keep question and answer on the pass row before it is judged. Raises LeaseLostError."""
         with self.database.writing() as connection:
             held(connection, lease)
-            connection.execute(SAVE_ANSWER, values)
+            passes.save(connection, lease.pass_id, request, reply)
 
     def commit(self, settlement: Settlement, lease: Lease, *, at: str) -> PassRecord:
         """Settle the turn, all or nothing. Raises LeaseLostError."""
@@ -169,10 +157,10 @@ class Settling(Part):
             carry_out(connection, plan, group=group, actor="pass", at=at, pass_id=lease.pass_id)
             kept_before = connection.execute(WAS_KEPT, (lease.key,)).fetchone() is not None
             state, reason = ledger.outcome(settlement, plan, kept_before=kept_before)
-            close_pass(connection, settlement, plan, lease, outcome=state, reason=reason)
+            passes.close(connection, settlement, plan, lease.pass_id, outcome=state, reason=reason)
             settle(connection, settlement, lease, state=state, reason=reason, at=at)
             save_note(connection, settlement, lease)
-            return read_passes(connection, "p.id = ?", (lease.pass_id,))[0]
+            return passes.read(connection, "p.id = ?", (lease.pass_id,))[0]
 
     def _plan(
         self, connection: sqlite3.Connection, settlement: Settlement, lease: Lease, project_key: str, *, at: str
@@ -241,11 +229,6 @@ class Settling(Part):
         found = self.database.read(sql, {"name": name, "end": name + "\U0010ffff"})
         return [rows.value_of(row, TurnRow) for row in found]
 
-    def passes(self, key: str) -> list[PassRecord]:
-        """Attempts at one turn, newest first."""
-        with self.database.reading() as connection:
-            return read_passes(connection, "p.turn_key = ?", (key,))
-
 
 def conditions(query: TurnQuery) -> tuple[str, dict[str, Any]]:
     """A query as SQL over `turns t`, and its values."""
@@ -255,14 +238,6 @@ def conditions(query: TurnQuery) -> tuple[str, dict[str, Any]]:
     parts += [f"t.{name} = :{name}" for name, wanted in plain.items() if wanted is not None]
     values = {**plain, **{name: rows.to_json(wanted) for name, wanted in lists.items()}}
     return " AND ".join(parts) or "TRUE", {**values, "limit": -1 if query.limit is None else query.limit}
-
-
-def interrupt(connection: sqlite3.Connection, pass_id: str | None, revision: int) -> Redacted | None:
-    """Close a pass that its owner left open; the answer it had saved, if it was about the same revision."""
-    sql = "UPDATE passes SET outcome = 'interrupted' WHERE id = ? AND outcome IS NULL RETURNING answer, revision"
-    left_open = connection.execute(sql, (pass_id,)).fetchall()
-    answers = [row["answer"] for row in left_open if row["answer"] is not None and row["revision"] == revision]
-    return Redacted(rows.unpack(answers[0], str)) if answers else None
 
 
 def held(connection: sqlite3.Connection, lease: Lease) -> sqlite3.Row:
@@ -276,30 +251,6 @@ def held(connection: sqlite3.Connection, lease: Lease) -> sqlite3.Row:
     if row is None:
         raise LeaseLostError(f"turn {lease.key} was taken over by another process; nothing was written")
     return row
-
-
-def close_pass(
-    connection: sqlite3.Connection,
-    settlement: Settlement,
-    plan: Plan,
-    lease: Lease,
-    *,
-    outcome: TurnState,
-    reason: str | None,
-) -> None:
-    """Complete the pass row; what it used takes the place of what it had reserved."""
-    values = {
-        **rows.parameters(settlement.usage),
-        "id": lease.pass_id,
-        "backend": settlement.backend,
-        "model": settlement.model,
-        "prompt_version": settlement.prompt_version,
-        "outcome": outcome,
-        "reason": reason,
-        "operations": rows.to_json(ledger.operations(plan)),
-        "refusals": rows.to_json((*settlement.verdict.refusals, *plan.refusals)),
-    }
-    connection.execute(END_ATTEMPT, values)
 
 
 def settle(
@@ -333,19 +284,3 @@ def save_note(connection: sqlite3.Connection, settlement: Settlement, lease: Lea
     if note is not None and settlement.state is not TurnState.WAITING:
         sql = "UPDATE sessions SET note = ?, note_turn_key = ? WHERE agent = ? AND id = ?"
         connection.execute(sql, (note, lease.key, lease.agent, lease.session_id))
-
-
-def read_passes(connection: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[PassRecord]:
-    """Pass records with the names of the facts that they changed, newest first."""
-    sql = f"""
-      SELECT p.*, t.id AS turn_id, t.agent, t.session_id, t.project_key, t.end_sign
-      FROM passes p JOIN turns t ON t.key = p.turn_key AND t.newest = 1
-      WHERE {where} ORDER BY p.started_at DESC, p.rowid DESC
-    """
-    names = """
-      SELECT json_extract(after, '$.name') AS name FROM fact_history WHERE pass_id = ? GROUP BY 1 ORDER BY min(number)
-    """
-    return [
-        rows.pass_record(row, tuple(name["name"] for name in connection.execute(names, (row["id"],))))
-        for row in connection.execute(sql, values).fetchall()
-    ]

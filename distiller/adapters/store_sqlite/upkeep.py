@@ -16,16 +16,13 @@ from distiller.vocabulary import Totals
 KEPT_COPIES = {"nightly": 7}
 OTHER_COPIES = 3
 BY_STATE = "SELECT state, reason, count(*) AS n FROM turns WHERE newest = 1 GROUP BY state, reason"
-TODAY = """
-  SELECT coalesce(sum(calls), 0) AS calls, coalesce(sum(input_tokens), 0) AS input_tokens,
-    coalesce(sum(output_tokens), 0) AS output_tokens, coalesce(sum(cache_read_tokens), 0) AS cache_read_tokens,
-    coalesce(sum(cache_write_tokens), 0) AS cache_write_tokens, sum(cost_usd) AS cost_usd,
-    coalesce(sum(took_ms), 0) AS took_ms
-  FROM passes WHERE started_at >= ?
-"""
+TODAY = f"SELECT {rows.USAGE_SUMS} FROM passes WHERE started_at >= ?"
+# A turn that only waits for its turn is no error.
 LAST_ERROR = """
-  SELECT p.started_at, p.reason, t.id FROM passes p JOIN turns t ON t.key = p.turn_key AND t.newest = 1
-  WHERE p.outcome IN ('dead', 'waiting') ORDER BY p.started_at DESC LIMIT 1
+  SELECT p.started_at, p.reason, coalesce(nullif(p.error, ''), p.reason, '') AS error, t.id
+  FROM passes p JOIN turns t ON t.key = p.turn_key AND t.newest = 1
+  WHERE p.outcome = 'dead' OR (p.outcome = 'waiting' AND p.reason NOT IN ('queued', 'behind'))
+  ORDER BY p.started_at DESC, p.rowid DESC LIMIT 1
 """
 SIMPLE = """
   SELECT
@@ -58,7 +55,11 @@ class Upkeep(Part):
                 dead=counted([row for row in by_state if row["state"] == "dead"], "reason"),
                 facts=counted(grouped(connection, "facts", "status"), "status"),
                 last_error=last_error
-                and (last_error["started_at"], last_error["reason"] or "", f"turn {last_error['id']}"),
+                and (
+                    last_error["started_at"],
+                    last_error["reason"] or "",
+                    f"{last_error['error']} (turn {last_error['id']})",
+                ),
                 today=rows.usage(connection.execute(TODAY, (day_from,)).fetchone()),
                 sessions=counted(grouped(connection, "sessions", "agent"), "agent"),
                 lines_unknown=dict(unknown),

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "remember": ("recall:remember", "Store a fact in your own words."),
     "why": ("turns:why", "Explain how a turn ended, or where a fact comes from."),
     "retry": ("turns:retry", "Let dead or skipped turns be distilled again."),
+    "cost": ("money:cost", "Show what the model calls cost, by day."),
     "sessions": ("sessions:sessions", "List the agents' sessions and what came of them."),
     "projects": ("sessions:projects", "Show which folders are one project."),
     "config": ("settings:config", "Show and change settings."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from distiller.config import BACKENDS
 from distiller.errors import UsageError
 from distiller.service.backfill import Options, Progress
 from distiller.service.backfill_report import Report
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-cost", type=click.FloatRange(0, 1_000_000), metavar="$", help="Stop when the calls have cost this much."
 )
-@click.option("--backend", type=click.Choice(["embedded"]), help="Instead of the backend of the settings.")
+@click.option("--backend", type=click.Choice(BACKENDS), help="Instead of the backend of the settings.")
 @click.option("--preview", is_flag=True, help="Show what would come of it; nothing is stored or sent.")
 @click.option("--again", is_flag=True, help="Also turns that are settled: each gets a new pass; your edits stay.")
 @click.option("--settled-by", metavar="BACKEND", help="With --again: only turns which that backend settled.")
@@ -47,8 +48,8 @@ def backfill(door: Door, /, paths: tuple[str, ...], preview: bool, as_json: bool
     Safe to stop with Ctrl-C and to run again: what is settled is known.
     """
     app = door.app
-    if chosen["max_cost"] is not None and not chosen["max_cost"] >= 0:
-        raise UsageError("--max-cost is a number of dollars; nothing was read.")
+    backend = chosen["backend"] or app.config.settings.backend
+    check_max_cost(app, backend, chosen["max_cost"])
     if chosen["settled_by"] and not chosen["again"]:
         raise UsageError("--settled-by goes with --again; nothing was read.")
     options = Options(
@@ -57,20 +58,23 @@ def backfill(door: Door, /, paths: tuple[str, ...], preview: bool, as_json: bool
         project=chosen["project"],
         agent=chosen["agent"],
         limit=chosen["limit"],
-        max_cost_usd=chosen["max_cost"],
         again=chosen["again"],
         settled_by=chosen["settled_by"],
     )
-    if chosen["again"] and not yes and not preview:
-        ask_again()
+    asking = app.backends.model(backend) is not None
+    if not preview and (asking or chosen["again"]):
+        tell_price(app, options, backend, again=chosen["again"], yes=yes)
     report = Report(preview=preview)
     with ExitStack() as stack:
         store = stack.enter_context(app.scratch_store()) if preview else app.store
         if not preview:
             app.free_dead_leases(store)
-        interrupted = run(app, store, options, report)
+        interrupted = run(app, store, options, report, backend, chosen["max_cost"])
         if as_json:
             output.print_json(msgspec.to_builtins(report) | {"errors": msgspec.to_builtins(report.errors)})
+        elif preview and asking:
+            output.say(price_line(app, report, backend))
+            output.say("Nothing was stored or sent. Without --preview it is.")
         else:
             show(report, store)
     if interrupted:
@@ -78,18 +82,62 @@ def backfill(door: Door, /, paths: tuple[str, ...], preview: bool, as_json: bool
     return 3 if report.errors or report.stopped else 0
 
 
-def ask_again() -> None:
-    """New passes over settled turns are asked for once."""
-    if not sys.stdin.isatty():
+def check_max_cost(app: App, backend: str, max_cost: float | None) -> None:
+    """A limit in dollars needs a number and a price.
+
+    Raises:
+        UsageError: one of them is missing.
+    """
+    if max_cost is None:
+        return
+    if not max_cost >= 0:
+        raise UsageError("--max-cost is a number of dollars; nothing was read.")
+    model = app.backends.model(backend)
+    if model is not None and app.backends.price(backend) is None:
+        raise UsageError(
+            f'The price of {model} is not known, so --max-cost cannot be held; set prices."{model}".input and .output, '
+            "or use --limit. Nothing was read."
+        )
+
+
+def tell_price(app: App, options: Options, backend: str, *, again: bool, yes: bool) -> None:
+    """Say what it will cost, and ask before it does where a person can answer; `--again` needs a yes in any case."""
+    if app.backends.model(backend) is not None:
+        report = Report(preview=True)
+        with app.scratch_store() as store:
+            if run(app, store, options, report, backend, None):
+                raise click.Abort
+        output.say(price_line(app, report, backend), err=True)
+        if not report.calls:
+            return
+    if yes:
+        return
+    if sys.stdin.isatty():
+        click.confirm("Distil settled turns again?" if again else "Go on?", abort=True, err=True)
+    elif again:
         raise UsageError("New passes over settled turns? Say --yes; nothing was read.")
-    click.confirm("Distil settled turns again (with the embedded backend this costs nothing)?", abort=True)
 
 
-def run(app: App, store: Store, options: Options, report: Report) -> bool:
+def price_line(app: App, report: Report, backend: str) -> str:
+    """What the calls would cost, for eyes."""
+    model = app.backends.model(backend)
+    asked = f"{output.plural(report.calls, 'turn')} would be read by {model}"
+    amount = f"about {report.input_tokens + report.output_tokens:,} tokens"
+    if not report.calls:
+        return f"No turn is left for {model} to read; this costs nothing."
+    if app.backends.price(backend) is None:
+        return f'{asked}: {amount}; its price is not known here (settings prices."{model}".…).'
+    return f"{asked}: {amount}, about {output.usd(report.cost_usd)} (prices of {app.backends.catalog.as_of})."
+
+
+def run(app: App, store: Store, options: Options, report: Report, backend: str, max_cost_usd: float | None) -> bool:
     """Do it, with a progress bar on a terminal; whether Ctrl-C ended it."""
     notifier = app.notifier() if not report.preview else app.silent_notifier()
-    with progress_bar() as show_progress:
-        work = app.backfill(store, notifier, options=options, report=report, progress=show_progress)
+    with progress_bar("pricing" if report.preview and app.backends.model(backend) else "reading") as show_progress:
+        work = app.backfill(
+            store, notifier, options=options, report=report, progress=show_progress, backend=backend,
+            max_cost_usd=max_cost_usd,
+        )  # fmt: skip
         try:
             asyncio.run(work.run())
         except KeyboardInterrupt:
@@ -103,6 +151,9 @@ def run(app: App, store: Store, options: Options, report: Report) -> bool:
 class progress_bar:  # noqa: N801 -- used as a context manager
     """A bar over bytes on stderr of a terminal; silent elsewhere."""
 
+    def __init__(self, name: str) -> None:
+        self._name = name
+
     def __enter__(self) -> Callable[[Progress], None]:
         if not sys.stderr.isatty():
             self._bar = None
@@ -111,7 +162,7 @@ class progress_bar:  # noqa: N801 -- used as a context manager
         from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        columns = (TextColumn(self._name), BarColumn(), DownloadColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self._bar.start()
         task = self._bar.add_task("read", total=None)
@@ -144,7 +195,8 @@ def show(report: Report, store: Store) -> None:
             output.say(f"  {count:>6,} {words}")
     output.say(
         f"{output.plural(report.facts_added, 'fact')} {would}added, {report.facts_updated} {would}updated, "
-        f"{output.plural(report.candidates, 'candidate')}, cost ${report.cost_usd:.2f}"
+        f"{output.plural(report.candidates, 'candidate')}, {output.plural(report.calls, 'model call')}, "
+        f"{output.usd(report.cost_usd)}"
     )
     if report.preview:
         for fact in store.facts(FactQuery(limit=50)):
@@ -153,4 +205,5 @@ def show(report: Report, store: Store) -> None:
     for error in report.errors[:20]:
         output.say(f"  ! {error.file}: {error.reason}")
     if report.stopped:
-        output.say(f"Stopped: {report.stopped}.")
+        why = f": {report.explanation}" if report.explanation else "."
+        output.say(f"Stopped ({report.stopped}){why} What was settled stays; the rest waits.")

@@ -101,6 +101,11 @@ def size(count: int) -> str:
     return f"{count:.1f} GB"
 
 
+def usd(amount: float) -> str:
+    """Money for eyes: cents, or what is left of a cent."""
+    return f"${amount:.2f}" if amount == 0 or amount >= 0.1 else f"${amount:.4f}"  # noqa: PLR2004 -- ten cents
+
+
 def plural(count: int, noun: str) -> str:
     """`1 turn`, `2 turns`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

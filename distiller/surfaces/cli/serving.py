@@ -40,21 +40,20 @@ def run(door: Door, once: bool) -> int:
 @click.pass_obj
 def status(door: Door, as_json: bool) -> int:
     """Show how things are now; exit code 1 if something is wrong."""
-    from distiller import timestamps
     from distiller.service import report
 
     app = door.app
-    now = app.now()
-    midnight = timestamps.from_text(now).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    backend = app.config.settings.backend
     state = report.status(
         app.store,
         files=report.listed(app.transcripts),
         live=app.live_state(),
         version=app.version,
-        backend=app.config.settings.backend,
+        backend=backend,
+        model=app.backends.model(backend),
+        budget=app.backends.budget(backend),
+        clock=app.clock,
         roots=app.config.agent_roots,
-        now=now,
-        day_from=timestamps.to_text(midnight),
         path=app.database,
         stored_path=app.stored_path,
         keep_days=app.transcripts.keep_days,
@@ -62,7 +61,7 @@ def status(door: Door, as_json: bool) -> int:
     if as_json:
         output.print_json(state)
     else:
-        show_status(state, app.store.pauses(at=now))
+        show_status(state, app.store.pauses(at=app.now()))
     return 0 if state["healthy"] else 1
 
 
@@ -70,8 +69,7 @@ def show_status(state: dict[str, Any], pauses: Sequence[Pause]) -> None:
     """The state of things for someone who looks at 3 a.m.: what is wrong first, then numbers."""
     show_state(state, pauses)
     show_work(state)
-    today = state["today"]
-    output.say(f"today    {output.plural(today['calls'], 'model call')}, ${today['cost_usd'] or 0:.2f}")
+    show_today(state)
     backlog = state["backlog"]
     if backlog.sessions:
         output.say(
@@ -92,6 +90,21 @@ def show_status(state: dict[str, Any], pauses: Sequence[Pause]) -> None:
         output.say(f"error    {output.local(state['last_error']['at'])} {state['last_error']['text']}")
 
 
+def show_today(state: dict[str, Any]) -> None:
+    """What was spent today, against the budget, and why turns wait where that is no fault."""
+    today, note = state["today"], state["note"]
+    spent = f"{output.plural(today['calls'], 'model call')}, {output.usd(today['cost_usd'] or 0)}"
+    if state["backend"]["model"]:
+        usd, tokens = today["budget_usd"], today["budget_tokens"]
+        limits = [] if usd is None else [output.usd(usd)]
+        limits += [] if tokens is None else [f"{tokens:,} tokens"]
+        spent += f", {today['tokens']:,} tokens (budget: {' and '.join(limits) or 'none'})"
+    output.say(f"today    {spent}")
+    if note:
+        until = state["until"] or state["backend"]["resting_until"]
+        output.say(f"  {note}" + (f" It goes on by itself {output.local(until)}." if until else ""))
+
+
 def show_state(state: dict[str, Any], pauses: Sequence[Pause]) -> None:
     """Whether it runs, what is wrong, and what is switched off."""
     colour = "green" if state["healthy"] else "red"
@@ -99,7 +112,10 @@ def show_state(state: dict[str, Any], pauses: Sequence[Pause]) -> None:
     since = f" since {output.local(state['since'])}" if state["since"] else ""
     until = f" until {output.local(state['until'])}" if state["until"] else ""
     pid = f", pid {state['daemon']['pid']}" if state["state"] != "stopped" and state["daemon"]["pid"] else ""
-    output.say(f"distiller {state['version']}: ", mark, f"{since}{until}{pid} (backend {state['backend']['name']})")
+    reason = f" ({state['reason']})" if state["reason"] else ""
+    asked = f", {state['backend']['model']}" if state["backend"]["model"] else ""
+    how = f"{reason}{since}{until}{pid} (backend {state['backend']['name']}{asked})"
+    output.say(f"distiller {state['version']}: ", mark, how)
     for problem in state["problems"]:
         output.say("  ", output.style("!", fg="red"), f" {problem.text} Fix: {problem.fix}")
     for pause in pauses:

@@ -8,6 +8,8 @@ import click
 
 from distiller.surfaces.cli import output
 
+KEYED = ("anthropic", "claude-cli")
+
 if TYPE_CHECKING:
     from distiller.surfaces.cli import Door
 
@@ -47,7 +49,26 @@ def get(door: Door, key: str) -> None:
     output.say(written(known(door, key).value))
 
 
-@config.command(name="set")
+@config.command(name="set-key")
+@click.argument("backend", type=click.Choice(KEYED))
+@click.pass_obj
+def set_key(door: Door, backend: str) -> None:
+    """Keep the secret of a backend, read from stdin (or asked for, unseen): an API key, a `claude setup-token`."""
+    import sys
+
+    from distiller.errors import UsageError
+
+    value = click.prompt("Key (not shown)", hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
+    if not value.strip():
+        raise UsageError("No key was given on stdin; nothing was changed.")
+    if len(value.split()) != 1:
+        raise UsageError("A key is one word; more came on stdin. Nothing was changed.")
+    door.app.make_home()
+    where = door.app.backends.write_key(backend, value.strip())
+    output.say(f"Kept in {where}, for you alone. `distiller config set backend {backend}` uses it.")
+
+
+@config.command(name="set", context_settings={"ignore_unknown_options": True})
 @click.argument("key")
 @click.argument("value")
 @click.pass_obj
@@ -57,11 +78,11 @@ def set_(door: Door, key: str, value: str) -> None:
 
     from distiller import config as settings
 
-    if not key.startswith("agents."):
+    if not key.startswith(tuple(f"{table}." for table in settings.NAMED)):
         known(door, key)
     path = door.app.config.file
     document = tomlkit.parse(path.read_text("utf-8")) if path.exists() else tomlkit.document()
-    *tables, last = key.split(".")
+    *tables, last = settings.segments(key)
     place: Any = document
     for name in tables:
         place = place.setdefault(name, tomlkit.table())
@@ -120,5 +141,7 @@ They stand in `config.toml` (`distiller config show` names the file). A flag win
 over the file, that over the default. The variable of `turns.settle_seconds` is `DISTILLER_TURNS__SETTLE_SECONDS`.
 A file that cannot be used is refused with the key and the reason; nothing is changed then.
 
-`<agent>` is `claude_code`, `codex` or `neutral`. This page is made by `distiller config reference`.
+`<agent>` is `claude_code`, `codex` or `neutral`; `<model>` is a model's name, in quotes where it holds a dot
+(`prices."qwen2.5".input`). Keys are no settings: `distiller config set-key BACKEND` reads one from stdin.
+This page is made by `distiller config reference`.
 """

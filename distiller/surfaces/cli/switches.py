@@ -64,18 +64,27 @@ def pause(door: Door, here: bool, project: str | None, session: str | None, span
     output.say(f"Memory is off for {words}{until}. `distiller resume{again}` switches it on again.")
 
 
+def end_halts(door: Door, now: str) -> bool:
+    """Let the service try again, whatever halted it; whether anything did."""
+    from distiller.service.gate import halt_key, rest_key
+
+    store, backend = door.app.store, door.app.config.settings.backend
+    keys = [key for key in ("halt", halt_key(backend), rest_key(backend)) if store.setting(key)]
+    for key in keys:
+        store.set_setting(key, None, at=now)
+    held = store.hold(None, from_reasons=("halted", "budget", "resting"), at=now)
+    return bool(keys or held)
+
+
 @click.command()
 @target_options
 @click.pass_obj
 def resume(door: Door, here: bool, project: str | None, session: str | None) -> None:
-    """Switch memory on again, and end a halt."""
+    """Switch memory on again, and end a halt or a rest."""
     level, aim, words = target(door, here, project, session)
     store, now = door.app.store, door.app.now()
     ended = store.resume(level=level, target=aim, at=now)
-    halted = level == "all" and bool(store.setting("halt"))
-    if halted:
-        store.set_setting("halt", None, at=now)
-        store.hold(None, from_reasons=("halted",), at=now)
+    halted = level == "all" and end_halts(door, now)
     if ended or halted:
         output.say(f"Memory is on for {words}." + (" The halt is over; waiting turns are read now." if halted else ""))
         return

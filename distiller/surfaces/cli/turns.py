@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,7 +10,7 @@ from distiller.errors import AmbiguousNameError, UnknownNameError
 from distiller.service import curate, report
 from distiller.surfaces.cli import output
 from distiller.surfaces.cli.here import scopes_here
-from distiller.vocabulary import PassRecord, TurnQuery, TurnRow, TurnState
+from distiller.vocabulary import PassRecord, Request, TurnQuery, TurnRow, TurnState
 
 if TYPE_CHECKING:
     from distiller.bootstrap import App
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name")
+@click.option("--prompt", "asked", is_flag=True, help="What the backend was sent and what it answered, word for word.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_obj
-def why(door: Door, name: str, as_json: bool) -> None:
+def why(door: Door, name: str, asked: bool, as_json: bool) -> None:
     """Explain how a turn ended (t… as in the log), or where a fact comes from."""
     app = door.app
     rows = app.store.turn(name)
@@ -31,6 +32,9 @@ def why(door: Door, name: str, as_json: bool) -> None:
         rows = turns_of_fact(app, name)
     projects = {project.key: project.name for project in app.store.projects()}
     objects = [(row, app.store.passes(row.key)) for row in rows]
+    if asked:
+        show_exchanges(app, [one for _, passes in objects for one in passes], as_json=as_json)
+        return
     if as_json:
         found = [
             report.turn_json(
@@ -61,6 +65,58 @@ def turns_of_fact(app: App, name: str) -> list[TurnRow]:
     return rows
 
 
+def show_exchanges(app: App, passes: list[PassRecord], *, as_json: bool) -> None:
+    """What was sent to the backend and what came back, newest pass first, as long as both are kept."""
+    found = [(one, *app.store.exchange(one.id)) for one in passes]
+    if as_json:
+        output.print_json([exchange_json(*each) for each in found])
+        return
+    for one, request, answer in found:
+        model = f" ({one.model})" if one.model else ""
+        output.say(
+            output.style(
+                f"pass {one.attempt} by {one.backend or '?'}{model}, {output.local(one.started_at)}", bold=True
+            )
+        )
+        if request is None:
+            output.say("  Nothing was sent, or it is not kept any more (`retention.answer_days`).")
+            continue
+        if request.prompt is None:
+            output.say("  No model was asked; the rules read the turn's own words on this machine.")
+        else:
+            output.say(output.style("--- fixed part ---", dim=True))
+            output.say(fixed_part(request.prompt_version))
+            output.say(output.style("--- and after it ---", dim=True))
+            output.say(asked_text(request))
+        output.say(output.style("--- answer ---", dim=True))
+        output.say(answer or "none came")
+
+
+def asked_text(request: Request) -> str:
+    """The part of a prompt that changes, as it was sent."""
+    again = f"\n\n(asked for the second time: {request.repair})" if request.repair else ""
+    return f"{request.prompt}{again}"
+
+
+def fixed_part(version: str | None) -> str:
+    """The part of a prompt that never changes within a version."""
+    from distiller.distill import prompt
+
+    return prompt.SYSTEM if version == prompt.VERSION else f"(version {version} of an older distiller, not kept)"
+
+
+def exchange_json(one: PassRecord, request: Request | None, answer: str | None) -> dict[str, Any]:
+    """A pass with what was sent and answered."""
+    sent = request is not None and request.prompt is not None
+    return {
+        "pass": one.id, "attempt": one.attempt, "backend": one.backend, "model": one.model,
+        "prompt_version": request.prompt_version if request else None,
+        "fixed": fixed_part(request.prompt_version) if sent and request else None,
+        "prompt": request.prompt if request else None, "repair": request.repair if request else None,
+        "answer": answer,
+    }  # fmt: skip
+
+
 def show_turn(row: TurnRow, passes: list[PassRecord], project: str | None) -> None:
     """One turn for eyes."""
     state = f"{row.state.value} ({row.reason})" if row.reason else row.state.value
@@ -78,7 +134,13 @@ def show_turn(row: TurnRow, passes: list[PassRecord], project: str | None) -> No
     for one in passes:
         counts = ", ".join(f"{count} {op}" for op, count in one.operations.items()) or "no change"
         names = f" ({', '.join(one.fact_names)})" if one.fact_names else ""
-        output.say(f"  pass {one.attempt} by {one.backend}, {one.usage.took_ms} ms: {counts}{names}")
+        if one.outcome in (TurnState.WAITING, TurnState.DEAD):
+            counts = one.error or one.reason or one.outcome.value
+        cost = f", {output.usd(one.usage.cost_usd)}" if one.usage.cost_usd else ""
+        model = f" ({one.model})" if one.model else ""
+        output.say(
+            f"  pass {one.attempt} by {one.backend or '?'}{model}, {one.usage.took_ms} ms{cost}: {counts}{names}"
+        )
         for refusal in one.refusals:
             output.say(
                 f"    refused {refusal.slug or 'a claim'}: {refusal.code} {output.one_line(refusal.detail, 100)}"

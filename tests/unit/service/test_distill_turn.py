@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from distiller.distill import window
-from distiller.distill.redact import redact
 from distiller.errors import BackendHaltedError, BackendUnavailableError
-from distiller.vocabulary import Request, TurnQuery, TurnState
+from distiller.vocabulary import Lease, Request, TurnQuery, TurnState
 from tests.fakes.backend import NOTHING, FakeBackend, fact
 from tests.fakes.store import CrashError, FakeStore
 from tests.fakes.world import World
@@ -96,7 +95,8 @@ def test_a_halted_backend_leaves_the_turn_waiting() -> None:
     (record,) = world.distil()
 
     assert (record.outcome, record.reason) == (TurnState.WAITING, "halted")
-    assert world.notifier.events == [("daemon.halted", {"level": "error", "reason": "auth"})]
+    ((name, fields),) = world.notifier.events
+    assert (name, fields["level"], fields["reason"]) == ("daemon.halted", "error", "auth")
 
 
 def test_a_call_that_is_stopped_gives_the_turn_back_at_once() -> None:
@@ -117,10 +117,10 @@ def test_a_saved_answer_is_not_asked_for_again() -> None:
     world = waiting(backend)
     (key,) = world.store.due(at=world.clock.text(), limit=5)
     lease = world.store.claim(key, owner="dead/1:1", at=world.clock.text())
-    assert lease is not None
+    assert isinstance(lease, Lease)
     shown = Request(window=window.cut(lease.text, note=None, tokens=2500), near_facts=(), project_key="p")
     given = asyncio.run(backend.distill(shown))
-    world.store.save_answer(lease, redact(given.text), prompt=None, reply=given, at=world.clock.text())
+    world.store.save_answer(lease, shown, given, at=world.clock.text())
 
     world.store.release(["dead/1:1"], at=world.clock.text())
     (record,) = world.distil()

@@ -22,6 +22,7 @@ from distiller.vocabulary import Project, Redacted, Retention
 if TYPE_CHECKING:
     from distiller.adapters.notifier_structlog import LogNotifier
     from distiller.adapters.worker_thread import InlineWorker, ThreadWorker
+    from distiller.bootstrap.backends import Backends
     from distiller.distill.redact import Redactor
     from distiller.ports import Clock, Projects, Store, Timer, Transcripts, Watcher, Worker
     from distiller.service.backfill import Backfill, Options, Progress
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
     from distiller.service.distill_turn import Distilling
     from distiller.service.enrol import Rules
     from distiller.service.follow import Follower
+    from distiller.service.gate import Gate, Purse
     from distiller.service.reading import Reading
     from distiller.transcript.turns import Settle
 
 FOLDER_MODE = 0o700
+BY_HAND_SHARE = 0.75  # of the calls in a minute: live turns always find room beside a backfill
 
 
 class App:
@@ -269,6 +272,13 @@ class App:
         )
 
     @cached_property
+    def backends(self) -> Backends:
+        """What the configuration says of backends: which there are, what they cost."""
+        from distiller.bootstrap.backends import Backends
+
+        return Backends(self.config)
+
+    @cached_property
     def settle(self) -> Settle:
         """How long silence must last."""
         from distiller.transcript.turns import Settle
@@ -331,16 +341,55 @@ class App:
             ),
         )
 
-    def distilling(self, store: Store, worker: Worker, notifier: LogNotifier, owner: str) -> Distilling:
-        """Settles turns of `store` with the backend of the configuration."""
-        from distiller.adapters.backend_embedded import EmbeddedBackend
+    def gate(
+        self,
+        store: Store,
+        worker: Worker,
+        notifier: LogNotifier,
+        *,
+        backend: str | None = None,
+        purse: Purse | None = None,
+        by_hand: bool = False,
+    ) -> Gate:
+        """May a model be called?"""
+        from distiller.service.gate import Gate
+
+        name = backend or self.config.settings.backend
+        return Gate(
+            store=store,
+            worker=worker,
+            clock=self.clock,
+            notifier=notifier,
+            backend=name,
+            budget=self.backends.budget(name, share=BY_HAND_SHARE if by_hand else 1),
+            purse=purse,
+            by_hand=by_hand,
+        )
+
+    def distilling(
+        self,
+        store: Store,
+        worker: Worker,
+        notifier: LogNotifier,
+        owner: str,
+        *,
+        gate: Gate,
+        backend: str | None = None,
+        priced: bool = False,
+    ) -> Distilling:
+        """Settles turns of `store` with the backend of the configuration, or that of the name given.
+
+        `priced`: with one that only says what the calls would cost.
+        """
         from distiller.service.distill_turn import Distilling, PassRules
 
         settings = self.config.settings
+        name = backend or settings.backend
         return Distilling(
             store=store,
             worker=worker,
-            backend=EmbeddedBackend(),
+            backend=self.backends.pricing(name) if priced else self.backends.backend(name),
+            gate=gate,
             clock=self.clock,
             notifier=notifier,
             rules=PassRules(
@@ -348,6 +397,10 @@ class App:
                 window_tokens=settings.window.tokens,
                 near_facts=settings.window.near_facts,
                 waits_minutes=tuple(settings.retry.waits_minutes),
+                prompted=name != "embedded",
+                language=settings.language,
+                price=self.backends.price(name),
+                lease_seconds=self.backends.lease_seconds(name),
             ),
             owner=owner,
         )
@@ -360,15 +413,22 @@ class App:
         options: Options,
         report: Report,
         progress: Callable[[Progress], None],
+        backend: str,
+        max_cost_usd: float | None = None,
     ) -> Backfill:
-        """Reads old sessions into `store`."""
+        """Reads old sessions into `store`; a preview with a model only prices its calls."""
         from distiller.service.backfill import Backfill
+        from distiller.service.gate import Purse
 
         worker = self.inline_worker()
+        owner = self.owner("backfill")
+        purse = None if max_cost_usd is None else Purse(f"{owner}/{self.now()}", max_cost_usd)
+        priced = report.preview and backend != "embedded"
+        gate = self.gate(store, worker, notifier, backend="embedded" if priced else backend, purse=purse, by_hand=True)
         real = self.store if self.store_exists else None
         return Backfill(
             reading=self.reading(store, worker),
-            distilling=self.distilling(store, worker, notifier, self.owner("backfill")),
+            distilling=self.distilling(store, worker, notifier, owner, gate=gate, backend=backend, priced=priced),
             store=store,
             worker=worker,
             transcripts=self.transcripts,
@@ -379,6 +439,8 @@ class App:
             options=options,
             report=report,
             progress=progress,
+            backend=backend,
+            wanted_backend=None if backend == self.config.settings.backend else backend,
             known_elsewhere=real.marks if real is not None and real is not store else lambda _: {},
         )
 
