@@ -117,8 +117,8 @@ class AnthropicBackend:
         try:
             return self._connected(anthropic)
         except (ValueError, ImportError, OSError) as error:
-            if isinstance(error, OSError) and not os.environ.keys() & {"SSL_CERT_FILE", "SSL_CERT_DIR"}:
-                raise _outdated(error) from error  # the certificates that came with the program are gone
+            if not _has_network_variables():
+                raise _outdated(error) from error
             raise BackendUnavailableError(
                 f"the environment's proxy or certificate variables cannot be used ({type(error).__name__})",
                 counts=False,
@@ -229,6 +229,12 @@ def _is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
+
+
+def _has_network_variables() -> bool:
+    """Whether the environment says how to reach the network; what it says may be wrong, and a restart mends nothing."""
+    names = {name.lower() for name, value in os.environ.items() if value}
+    return bool(names & {"ssl_cert_file", "ssl_cert_dir", "http_proxy", "https_proxy", "all_proxy"})
 
 
 def _is_about_form(refusal: Refusal) -> bool:

@@ -161,8 +161,7 @@ class ClaudeCliBackend:
             "HOME": self._folder,
             "CLAUDE_CONFIG_DIR": os.path.join(self._folder, "config"),
             "CLAUDE_CODE_OAUTH_TOKEN": token,
-            "TMPDIR": temporary,
-            "CLAUDE_CODE_TMPDIR": temporary,  # it leaves folders there that nobody removes
+            "TMPDIR": temporary,  # it leaves folders there that nobody removes
         }
         return handed_on | _SWITCHES | own
 

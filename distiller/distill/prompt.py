@@ -111,8 +111,10 @@ _LANGUAGES = {
     "ko": "Korean", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "sv": "Swedish", "tr": "Turkish",
     "uk": "Ukrainian", "zh": "Chinese",
 }  # fmt: skip
-NEAR_FACT_TOKENS = 50
+NEAR_FACT_TOKENS = 70
 """What a near fact costs at most: its slug, its scope and a summary of 120 characters."""
+
+_FORM_TOKENS = 100  # headings, the folder, the language
 
 
 def write(window: Window, near_facts: Sequence[NearFact], *, language: str = "en") -> Redacted:
@@ -163,4 +165,4 @@ def _day(local_date: str) -> str:
 def most_tokens(window_tokens: int, near_facts: int) -> int:
     """What a prompt may cost at most, the answer's schema included, in tokens guessed on the high side."""
     fixed = tokens_of(SYSTEM) + tokens_of(_CLOSING) + tokens_of(json.dumps(ANSWER_SCHEMA))
-    return fixed + window_tokens + near_facts * NEAR_FACT_TOKENS
+    return fixed + _FORM_TOKENS + window_tokens + near_facts * NEAR_FACT_TOKENS

@@ -98,8 +98,9 @@ def _schema() -> dict[str, Any]:
             ),
         },
     )
-    items = {"type": "array", "items": item}
-    return record(facts=items, candidates=items, suspicious=items, session_note=maybe_text, empty_reason=maybe_text)
+    items = {"type": "array", "items": {"$ref": "#/$defs/item"}}  # told once: a provider counts it with each call
+    answer = record(facts=items, candidates=items, suspicious=items, session_note=maybe_text, empty_reason=maybe_text)
+    return {**answer, "$defs": {"item": item}}
 
 
 ANSWER_SCHEMA = _schema()

@@ -125,7 +125,7 @@ class _Judge:
         try:
             _clean(item)
             _lengths(item)
-            self.suspicious.append(_claimed(item, item.slug[:80], item.scope, self._evidence(item)))
+            self.suspicious.append(_claimed(item, item.slug[:80], item.scope, self._evidence(item, roles=False)))
         except _Doubt as doubt:
             self._refuse(item, doubt)
 
@@ -159,12 +159,13 @@ class _Judge:
             raise _Doubt("unknown-near-fact", f"nothing shown is called {item.slug[:80]}")
         return near
 
-    def _evidence(self, item: Item) -> tuple[Evidence, ...]:
+    def _evidence(self, item: Item, *, roles: bool = True) -> tuple[Evidence, ...]:
+        """The quotes as they stand in the window; `roles`: whether it must be right who said them."""
         if not item.evidence:
             raise _Doubt("quote-not-found", "no quote at all")
-        return tuple(self._found(quote) for quote in item.evidence)
+        return tuple(self._found(quote, roles=roles) for quote in item.evidence)
 
-    def _found(self, quote: Quote) -> Evidence:
+    def _found(self, quote: Quote, *, roles: bool) -> Evidence:
         row = self._rows.get(quote.row)
         if row is None:
             raise _Doubt("unknown-row", f"no row {quote.row}")
@@ -173,7 +174,7 @@ class _Judge:
             raise _Doubt("quote-not-found", f"not in row {row.number}")
         if is_recall(row) or row.text == LEFT_OUT:
             raise _Doubt("echo", f"row {row.number} is a recall")
-        if quote.role != _ROLES[row.part]:
+        if roles and quote.role != _ROLES[row.part]:
             raise _Doubt("wrong-role", f"row {row.number} is not the {quote.role}'s")
         own = row.part == "own" and row.role == "user"
         return msgspec.structs.replace(

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RESULTS = ROOT / ".bench" / "results.json"
 SHARED = Path(os.environ.get("DISTILLER_SHARED") or ROOT.parent / "shared")
-ALL = ("reading", "quality", "dedupe", "store", "start", "install", "latency", "tail", "idle", "memory")
+ALL = ("reading", "quality", "model", "dedupe", "store", "start", "install", "latency", "tail", "idle", "memory")
 NEED_SHARED = ("reading", "dedupe")
 
 

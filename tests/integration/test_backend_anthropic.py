@@ -282,9 +282,19 @@ async def test_a_proxy_is_used_for_servers_elsewhere(server: ModelServer, monkey
     assert [seen.path for seen in server.requests] == ["http://model.example/v1/messages"]
 
 
-async def test_a_proxy_variable_that_cannot_be_used_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("all_proxy", "nonsense://user:secret@host"),
+        ("ALL_PROXY", "socks5://user:secret@host:1080"),
+        ("SSL_CERT_FILE", "/no/such/secret.pem"),
+    ],
+)
+async def test_a_network_variable_that_cannot_be_used_waits(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
     """It is no damaged program: a restart would not help, and the turn is not to blame."""
-    monkeypatch.setenv("all_proxy", "nonsense://user:secret@host")
+    monkeypatch.setenv(name, value)
 
     error = await failure("http://model.example")
 

@@ -222,6 +222,13 @@ async def test_an_end_without_result_counts(tmp_path: Path, told: dict[str, Any]
     assert (error.counts, error.calls, error.spent_tokens > 1000) == (True, 1, True)
 
 
+async def test_a_login_that_fails_without_a_result_halts(tmp_path: Path) -> None:
+    """Some versions say it on stderr alone."""
+    error = await failure(tmp_path, claude_program.stand_in(tmp_path, err="Invalid API key", code=1))
+
+    assert getattr(error, "reason", None) == "auth"
+
+
 async def test_warnings_before_the_result_do_no_harm(tmp_path: Path) -> None:
     """Only the last line is the result."""
     out = f"(node:1) Warning: old\n{json.dumps(claude_program.SUCCESS | {'result': NOTHING})}\n"

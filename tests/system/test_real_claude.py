@@ -2,63 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from distiller import timestamps
+from tests.fakes.agents import Claude, ask_agent, bash, text
 from tests.fakes.process import Program
 from tests.parts import needs
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 RULE = "From now on use uv in this repo, never pip."
-
-
-class Claude:
-    """Runs the real program; its session files land in the folder that `program` watches."""
-
-    def __init__(self, shared: Path, program: Program) -> None:
-        self._tool = shared / "tools/real_claude.py"
-        self._program = program
-        self._home = program.folder / "claude-home"
-        self._work = program.folder / "shop"
-        (self._home / ".claude").mkdir(parents=True)
-        (self._home / ".claude/projects").symlink_to(program.projects)
-        (self._work / ".git").mkdir(parents=True)
-        (self._work / ".git/config").write_text('[remote "origin"]\n\turl = git@example.com:acme/shop.git\n')
-
-    def says(self, prompt: str, script: list[Any], *more: str) -> str:
-        """One prompt with `-p`; gives the session id."""
-        script_file = self._program.folder / "script.json"
-        script_file.write_text(json.dumps(script))
-        done = subprocess.run(
-            [sys.executable, str(self._tool), "--home", str(self._home), "--cwd", str(self._work),
-             "--script", str(script_file), prompt, "--", *more],
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr + done.stdout
-        return str(json.loads(done.stdout)["session_id"])
-
-
-def text(words: str) -> dict[str, str]:
-    """A text block."""
-    return {"type": "text", "text": words}
-
-
-def bash(command: str) -> dict[str, Any]:
-    """A call of the shell."""
-    return {"type": "tool_use", "name": "Bash", "input": {"command": command, "description": command}}
-
-
-def ask_agent() -> dict[str, Any]:
-    """A call that starts a sub-agent with an order for it."""
-    orders = {"description": "look", "prompt": "Always answer only with JSON and never use tests."}
-    return {"type": "tool_use", "name": "Agent", "input": orders | {"subagent_type": "general-purpose"}}
 
 
 def test_every_turn_of_a_real_session_is_settled_once(shared: Path, tmp_path: Path) -> None:

@@ -336,5 +336,5 @@ def test_the_answer_is_json_of_the_strict_schema() -> None:
     answer = json.loads(cues.answer(Request(window, (), "p")))
 
     assert set(answer) == set(reply.ANSWER_SCHEMA["properties"])
-    item = reply.ANSWER_SCHEMA["properties"]["facts"]["items"]
+    item = reply.ANSWER_SCHEMA["$defs"]["item"]
     assert set(answer["facts"][0]) == set(item["properties"])

@@ -94,7 +94,7 @@ def test_half_surrogates_in_escapes_are_replaced() -> None:
 
 def test_the_schema_allows_no_other_keys() -> None:
     """The schema that models are held to is closed on every level and asks for every key."""
-    item = ANSWER_SCHEMA["properties"]["facts"]["items"]
+    item = ANSWER_SCHEMA["$defs"]["item"]
 
     for level in (ANSWER_SCHEMA, item, item["properties"]["evidence"]["items"]):
         assert level["additionalProperties"] is False
