@@ -121,10 +121,10 @@ def claude_at(shared: Path, folder: Path, url: str, *, persistent: bool = False)
     assert spec.loader
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    refused = "--no-session-persistence" if persistent else ""
+    without_ban = 'for word do shift; [ "$word" = --no-session-persistence ] || set -- "$@" "$word"; done'
     return _script(
         folder,
-        f'for word do shift; [ "$word" = "{refused}" ] && [ -n "$word" ] || set -- "$@" "$word"; done',
+        *([without_ban] if persistent else []),
         f"export ANTHROPIC_BASE_URL={url}",
         f'exec "{tool.claude_program()}" "$@"',
     )

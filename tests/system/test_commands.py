@@ -88,6 +88,7 @@ def test_json_has_the_keys_that_programs_rely_on(program: Program) -> None:
         ("facts", "history", "python-package-tool"),
         ("facts", "search", "uv"), ("recall", "uv", "--all-projects"), ("sessions", "list"), ("projects",), ("logs",),
         ("sessions", "show", "11111111"), ("why", "python-package-tool"), ("config", "show"), ("backfill", "--preview"),
+        ("why", "python-package-tool", "--prompt"), ("cost",), ("backfill", "--preview", "--backend", "anthropic"),
     ],
 )  # fmt: skip
 def test_foreign_text_cannot_move_the_terminal(program: Program, words: tuple[str, ...]) -> None:
@@ -125,6 +126,12 @@ def test_foreign_text_cannot_move_the_terminal(program: Program, words: tuple[st
         (("why", "t"), 1, "turns' ids start so"),
         (("facts", "add", "x y", "--name", "a"), 2, "a: a name is two to five words"),
         (("--config", "/no/such/file", "status"), 78, "no such file"),
+        (("config", "set", "backend", "gpt"), 78, "one of: embedded, anthropic, claude-cli"),
+        (("config", "set", "budget.calls_per_minute", "-1"), 78, "budget.calls_per_minute"),
+        (("config", "set-key", "anthropic"), 2, "No key was given"),
+        (("config", "set-key", "openai"), 2, "is not one of"),
+        (("backfill", "--backend", "claude-cli", "--max-cost", "1"), 2, "price of haiku is not known"),
+        (("cost", "--since", "yesterday-ish"), 2, "no time"),
     ],
 )
 def test_an_error_is_one_line_with_a_remedy(program: Program, words: tuple[str, ...], code: int, said: str) -> None:
@@ -209,6 +216,21 @@ def test_settings_are_written_with_comments_kept_and_checked_first(tmp_path: Pat
     assert program.run("config", "get", "turns.settle_seconds").stdout == "5.0\n"
     assert refused.returncode == 78
     assert file.read_text() == written
+
+
+def test_a_key_is_kept_for_its_owner_alone_and_shown_nowhere(tmp_path: Path) -> None:
+    """`config set-key` reads stdin, writes 0600, and no command prints the key."""
+    program = Program(tmp_path)
+
+    done = program.run("config", "set-key", "anthropic", given="sk-ant-made-up-key\n")
+    again = program.run("config", "set-key", "anthropic", given="two words\n")
+
+    file = program.home / "config/keys/anthropic"
+    assert (file.read_text().strip(), file.stat().st_mode & 0o777) == ("sk-ant-made-up-key", 0o600)
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    assert again.returncode == 2
+    said = done.stdout + done.stderr + program.run("config", "show").stdout + program.run("status").stdout
+    assert "sk-ant" not in said
 
 
 def test_demo_shows_facts_with_quotes_and_why_the_rest_is_empty(tmp_path: Path) -> None:
