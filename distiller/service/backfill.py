@@ -120,6 +120,7 @@ class Backfill:
         self._wanted_backend = wanted_backend
         self._tally = Tally(report)
         self._progress = progress
+        self._place = Progress(0, 0, "")
         self._known_elsewhere = known_elsewhere
 
     async def run(self) -> Report:
@@ -130,7 +131,8 @@ class Backfill:
         all_bytes, done_bytes = sum(file.size_bytes for file in files), 0
         try:
             for file in files:
-                self._progress(Progress(done_bytes, all_bytes, file.path))
+                self._place = Progress(done_bytes, all_bytes, file.path)
+                self._progress(self._place)
                 await self._guarded(file)
                 done_bytes += file.size_bytes
             self._progress(Progress(done_bytes, all_bytes, ""))
@@ -209,8 +211,9 @@ class Backfill:
         self._tally.known(known)
         queue = {one.key for one in entered if self._tally.entered(one)} - set(withdrawn)
         self._tally.withdrawn(withdrawn)
-        left_over = {key for key, mark in known.items() if mark.state is TurnState.WAITING} - set(elsewhere)
-        await self._distil(queue | left_over)
+        left_over = {key for key, mark in known.items() if mark.state is TurnState.WAITING}
+        self._tally.waits(left_over & set(elsewhere))
+        await self._distil(queue | left_over - set(elsewhere))
 
     def _again(self, mark: Mark) -> bool:
         """Whether a known turn gets a new pass: one that a backend settled; what was skipped stays skipped."""
@@ -236,6 +239,8 @@ class Backfill:
                     left.discard(key)
                 if record is not None:
                     self._tally.settled(record)
+                if record is not None and record.usage.calls:
+                    self._progress(self._place)  # a model takes its time over each turn
 
     async def _settled(self, key: str) -> PassRecord | None:
         """Settle one turn; a short rest of the backend is waited out.

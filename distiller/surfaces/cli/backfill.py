@@ -123,17 +123,20 @@ def price_line(app: App, report: Report, backend: str) -> str:
     model = app.backends.model(backend)
     asked = f"{output.plural(report.calls, 'turn')} would be read by {model}"
     amount = f"about {report.input_tokens + report.output_tokens:,} tokens"
+    more = f" {output.plural(report.waiting, 'turn')} more that wait already go first." if report.waiting else ""
     if not report.calls:
-        return f"No turn is left for {model} to read; this costs nothing."
+        return f"No new turn is left for {model} to read.{more}"
     if app.backends.price(backend) is None:
-        return f'{asked}: {amount}; its price is not known here (settings prices."{model}".…).'
-    return f"{asked}: {amount}, about {output.usd(report.cost_usd)} (prices of {app.backends.catalog.as_of})."
+        return f'{asked}: {amount}; its price is not known here (settings prices."{model}".…).{more}'
+    return f"{asked}: {amount}, about {output.usd(report.cost_usd)} (prices of {app.backends.catalog.as_of}).{more}"
 
 
 def run(app: App, store: Store, options: Options, report: Report, backend: str, max_cost_usd: float | None) -> bool:
     """Do it, with a progress bar on a terminal; whether Ctrl-C ended it."""
     notifier = app.notifier() if not report.preview else app.silent_notifier()
-    with progress_bar("pricing" if report.preview and app.backends.model(backend) else "reading") as show_progress:
+    with progress_bar(
+        "pricing" if report.preview and app.backends.model(backend) else "reading", report
+    ) as show_progress:
         work = app.backfill(
             store, notifier, options=options, report=report, progress=show_progress, backend=backend,
             max_cost_usd=max_cost_usd,
@@ -148,11 +151,19 @@ def run(app: App, store: Store, options: Options, report: Report, backend: str, 
     return False
 
 
+def spent(report: Report) -> str:
+    """What the calls cost: money, or tokens where no price is known."""
+    if report.calls and not report.cost_usd:
+        return f"{report.input_tokens + report.output_tokens:,} tokens"
+    return output.usd(report.cost_usd)
+
+
 class progress_bar:  # noqa: N801 -- used as a context manager
     """A bar over bytes on stderr of a terminal; silent elsewhere."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, report: Report) -> None:
         self._name = name
+        self._report = report
 
     def __enter__(self) -> Callable[[Progress], None]:
         if not sys.stderr.isatty():
@@ -162,12 +173,17 @@ class progress_bar:  # noqa: N801 -- used as a context manager
         from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn(self._name), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self._bar.start()
-        task = self._bar.add_task("read", total=None)
+        task = self._bar.add_task(self._name, total=None)
         bar = self._bar
-        return lambda at: bar.update(task, completed=at.done_bytes, total=at.all_bytes)
+        return lambda at: bar.update(task, completed=at.done_bytes, total=at.all_bytes, description=self._words())
+
+    def _words(self) -> str:
+        """What is being done, and what it has cost so far."""
+        report = self._report
+        return f"{self._name}, {output.plural(report.calls, 'call')}, {spent(report)}" if report.calls else self._name
 
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
@@ -196,7 +212,7 @@ def show(report: Report, store: Store) -> None:
     output.say(
         f"{output.plural(report.facts_added, 'fact')} {would}added, {report.facts_updated} {would}updated, "
         f"{output.plural(report.candidates, 'candidate')}, {output.plural(report.calls, 'model call')}, "
-        f"{output.usd(report.cost_usd)}"
+        f"{spent(report)}"
     )
     if report.preview:
         for fact in store.facts(FactQuery(limit=50)):

@@ -35,8 +35,12 @@ def cost(door: Door, since: str, as_json: bool) -> None:
     output.table([row(day) for day in days], head)
     known = [day for day in days if day.cost_usd is not None]
     turns, usd = sum(day.turns for day in known), sum(day.cost_usd or 0 for day in known)
-    each = f", {output.usd(usd / turns)} a turn" if turns else ""
-    output.say(f"In all {output.usd(usd)}{each}; prices of {app.backends.catalog.as_of} or your own.")
+    if not turns:
+        output.say('No price is known for these; set prices."MODEL".input and .output (USD per million tokens).')
+        return
+    output.say(
+        f"In all {output.usd(usd)}, {output.usd(usd / turns)} a turn; prices of {app.backends.catalog.as_of} or your own."
+    )
 
 
 def row(day: DayCost) -> tuple[str, ...]:

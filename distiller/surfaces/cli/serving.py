@@ -93,7 +93,8 @@ def show_status(state: dict[str, Any], pauses: Sequence[Pause]) -> None:
 def show_today(state: dict[str, Any]) -> None:
     """What was spent today, against the budget, and why turns wait where that is no fault."""
     today, note = state["today"], state["note"]
-    spent = f"{output.plural(today['calls'], 'model call')}, {output.usd(today['cost_usd'] or 0)}"
+    cost = "price unknown" if today["calls"] and today["cost_usd"] is None else output.usd(today["cost_usd"] or 0)
+    spent = f"{output.plural(today['calls'], 'model call')}, {cost}"
     if state["backend"]["model"]:
         usd, tokens = today["budget_usd"], today["budget_tokens"]
         limits = [] if usd is None else [output.usd(usd)]

@@ -13,7 +13,7 @@ from distiller.distill.carries import carries, turns_round
         ("we use Go here", "service language\nServices are written in Go"),
         ("don't use npm here, pnpm", "package manager\nUse pnpm in this repo"),
         ("stop mocking the DB in tests", "database mocks\nDo not mock the DB in tests"),
-        ("uv everywhere please, docs/ can stay on pip-tools", "package manager\nuv, never pip; docs/ stays on pip-tools"),
+        ("uv everywhere please, docs/ can stay on pip-tools", "package tool\nuv, never pip; docs/ stays on pip-tools"),
         ("Antworte mir immer auf Deutsch", "answer language\nAnswer this person in German"),
         ("テストは必ず pytest で", "test runner\nTests always run with pytest"),
         ("never push to main", "push policy\nPushing to main is forbidden"),
