@@ -115,7 +115,6 @@ class Attempt:
     record: PassRecord
     purse: str = DAILY_PURSE
     saved: Saved | None = None
-    calls_before: int = 0
     is_open: bool = True
 
 
@@ -973,13 +972,11 @@ def left_open(state: State, entry: LedgerEntry) -> Attempt | None:
 
 
 def left_saved(state: State, entry: LedgerEntry) -> Saved | None:
-    """What a pass left open had saved about this revision, with all calls made for the question."""
+    """What a pass left open had saved about this revision, with what that pass used."""
     attempt = left_open(state, entry)
     if attempt is None or attempt.saved is None or attempt.record.revision != entry.revision:
         return None
-    used = attempt.record.usage
-    usage = replace(used, calls=used.calls + attempt.calls_before)
-    return replace(attempt.saved, reply=replace(attempt.saved.reply, usage=usage))
+    return replace(attempt.saved, reply=replace(attempt.saved.reply, usage=attempt.record.usage))
 
 
 def interrupt(state: State, entry: LedgerEntry) -> None:
@@ -1011,7 +1008,6 @@ def begin(state: State, entry: LedgerEntry, saved: Saved | None, costs: Limits |
     attempt = Attempt(record, purse, saved)
     if saved is not None:
         attempt.record = told_by(record, saved.reply)
-        attempt.calls_before = saved.reply.usage.calls
     state.attempts[record.id] = attempt
 
 

@@ -7,6 +7,7 @@ on loopback.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -69,23 +70,29 @@ def at_rest(program: Program, turns: int) -> bool:
 
 
 def answered_calls(program: Program) -> dict[str, int]:
-    """How many calls each turn has cost, by what its prompt is shown as; every one must have been answered."""
-    passes = program.rows("select turn_key, calls, answer is not null as answered from passes")
+    """How many calls each turn that was asked about has cost, by what its prompt is shown as; all were answered."""
+    passes = program.rows(
+        "select prompt, calls, answered from (select turn_key, calls, answer is not null as answered from passes)"
+        " join turns on turns.key = turn_key"
+    )
     assert all(row["answered"] for row in passes)
-    shown = {row["key"]: row["prompt"] for row in program.rows("select key, prompt from turns")}
-    calls = dict.fromkeys(shown.values(), 0)
+    calls: Counter[str] = Counter()
     for row in passes:
-        calls[shown[row["turn_key"]]] += row["calls"]
-    return calls
+        calls[row["prompt"]] += row["calls"]
+    return dict(calls)
 
 
 def slowest_seconds(program: Program) -> float:
-    """The longest that a turn of the person had to wait for its end in the ledger, the model's own time aside."""
+    """The longest that the ledger lagged behind the end of a person's turn.
+
+    The model's answer takes as long as it says; the first pass of a process also imports the model's library, cold.
+    """
     rows = program.rows(
-        "select ended_at, settled_at, coalesce(took_ms, 0) as took_ms from turns left join passes on passes.id = pass_id"
-        " where turns.reason is not 'subagent'"
+        "select ended_at, settled_at, took_ms from turns left join passes on passes.id = pass_id"
+        " where turns.reason is not 'subagent' order by settled_at"
     )
-    return max(timestamps.seconds_between(row["ended_at"], row["settled_at"]) - row["took_ms"] / 1000 for row in rows)
+    rows[0]["ended_at"] = timestamps.after(rows[0]["ended_at"], seconds=rows[0]["took_ms"] / 1000 - MODEL_SECONDS)
+    return max(timestamps.seconds_between(row["ended_at"], row["settled_at"]) for row in rows) - MODEL_SECONDS
 
 
 def quotes(program: Program) -> dict[str, str]:
@@ -113,17 +120,16 @@ def test_each_turn_of_the_real_claude_code_is_one_call(shared: Path, tmp_path: P
             program.until(lambda: at_rest(program, 4))
             asks = [text("I ask one."), ask_agent(ORDER)]
             parent = claude.says("Let an agent look at it.", [asks, [text("Looked.")], [text("It is fine.")]])
-            program.until(lambda: at_rest(program, 6))
+            program.until(lambda: at_rest(program, 7))  # its report is a turn, too
         again = program.json("backfill")
 
         (child,) = [one["id"] for one in program.json("sessions", "list") if one["role"] == "subagent"]
         assert (same, len({first, fork, parent})) == (first, 3)
         assert sorted(program.turns().values()) == ["empty(nothing-durable)"] * 2 + ["kept"] * 2 + [
-            "skipped(no-words)", "skipped(subagent)",
+            "skipped(no-words)", "skipped(no-words)", "skipped(subagent)",
         ]  # fmt: skip
         assert answered_calls(program) == {
-            f"Run the three checks. {RULE}": 1, "yes": 0, "Explain the walker module.": 1, MAIN: 1,
-            "Let an agent look at it.": 1, ORDER: 0,
+            f"Run the three checks. {RULE}": 1, "Explain the walker module.": 1, MAIN: 1, "Let an agent look at it.": 1,
         }  # fmt: skip
         assert (len(server.requests), again["calls"]) == (4, 0)
         assert not any(f"user: {ORDER}" in asked for asked in server.prompts)
@@ -232,6 +238,7 @@ def test_a_kept_session_of_the_real_claude_is_never_distilled(shared: Path, tmp_
 def test_f52_own_sessions_in_the_watched_folder_cost_nothing(tmp_path: Path) -> None:
     """F52: a `claude` that writes a session of each call where sessions are read: three backfills, 20, 0, 0 calls."""
     program = by_claude_cli(tmp_path, claude_that_keeps_sessions(tmp_path / "bin", tmp_path / "agent/projects"))
+    program.environment["DISTILLER_TURNS__SETTLE_SECONDS"] = "0"  # or the newest would be left to the next run
     for number in range(20):
         put(program, session_of(f"Explain part {number} of the walker.", number=number))
 

@@ -82,8 +82,9 @@ def test_a_sub_agents_words_are_counted_and_never_distilled(shared: Path, tmp_pa
 
 
 def settled(program: Program) -> int:
-    """How many turns of the person are settled."""
-    return sum(state != "skipped(subagent)" and not state.startswith("waiting") for state in program.turns().values())
+    """How many turns with words of the person are settled; a sub-agent that reports opens a turn without any."""
+    wordless = ("skipped(subagent)", "skipped(no-words)")
+    return sum(state not in wordless and not state.startswith("waiting") for state in program.turns().values())
 
 
 def waiting(program: Program) -> bool:

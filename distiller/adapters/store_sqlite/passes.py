@@ -30,10 +30,10 @@ from distiller.vocabulary import (
 BEGIN = """
   INSERT INTO passes (
     id, turn_key, revision, attempt, started_at, wait_ms, purse, input_tokens, cost_usd, prompt, answer, fault, backend,
-    model, prompt_version, calls_before
+    model, prompt_version
   ) VALUES (
     :pass_id, :key, :revision, :attempt, :at, :wait_ms, :purse, :tokens, :usd, :prompt, :answer, :fault, :backend,
-    :model, :prompt_version, :calls_before
+    :model, :prompt_version
   )
 """
 USED = ", ".join(f"{name} = :{name}" for name in rows.USAGE_COLUMNS)
@@ -111,7 +111,6 @@ def begin(connection: sqlite3.Connection, lease: Lease, reserved: dict[str, floa
         **{name: getattr(lease, name) for name in ("pass_id", "key", "revision", "attempt")},
         **answered(lease.saved),
         **reserved,
-        "calls_before": lease.saved.reply.usage.calls if lease.saved else 0,
         "wait_ms": max(0, round(1000 * seconds_between(lease.enrolled_at, at))),
         "purse": purse,
         "at": at,

@@ -175,13 +175,12 @@ def exchange(row: sqlite3.Row) -> tuple[Request | None, str | None]:
 
 
 def saved(row: sqlite3.Row) -> Saved | None:
-    """The answered question of a row of passes with all the calls made for it; None if either is missing."""
+    """The answered question of a row of passes, with what that pass used; None if either is missing."""
     request, answer = exchange(row)
     if request is None or answer is None:
         return None
-    spent = msgspec.structs.replace(usage(row), calls=row["calls"] + row["calls_before"])
     how = {name: row[name] for name in ("model", "prompt_version", "fault")}
-    return Saved(request, Reply(answer, spent, row["backend"] or "", **how))
+    return Saved(request, Reply(answer, usage(row), row["backend"] or "", **how))
 
 
 def pass_record(row: sqlite3.Row, fact_names: tuple[str, ...]) -> PassRecord:

@@ -38,9 +38,8 @@ def cost(door: Door, since: str, as_json: bool) -> None:
     if not turns:
         output.say('No price is known for these; set prices."MODEL".input and .output (USD per million tokens).')
         return
-    output.say(
-        f"In all {output.usd(usd)}, {output.usd(usd / turns)} a turn; prices of {app.backends.catalog.as_of} or your own."
-    )
+    as_of = app.backends.catalog.as_of
+    output.say(f"In all {output.usd(usd)}, {output.usd(usd / turns)} a turn; prices of {as_of} or your own.")
 
 
 def row(day: DayCost) -> tuple[str, ...]:

@@ -3,8 +3,6 @@
 ALTER TABLE passes ADD COLUMN purse TEXT NOT NULL DEFAULT 'daily';
 ALTER TABLE passes ADD COLUMN error TEXT; -- what failed, in words, without a word of the turn
 ALTER TABLE passes ADD COLUMN fault TEXT; -- how a model ended badly: refused, cut-off
--- Calls that earlier passes made for the question which this one took over with its answer; they count there, not here.
-ALTER TABLE passes ADD COLUMN calls_before INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE turns ADD COLUMN wanted TEXT; -- the only backend that may settle it, if the person named one
 
 -- A claim sums up a purse. The columns added here lie behind prompt and answer in a row: the index saves reading those.
