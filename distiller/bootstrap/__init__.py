@@ -269,6 +269,7 @@ class App:
             off_record=tuple(settings.off_record),
             kept_text_bytes=settings.window.kept_text_bytes,
             previous_turns=settings.window.previous_turns,
+            own_folders=tuple({str(self.config.home.state), str(self.config.home.state.resolve())}),
         )
 
     @cached_property

@@ -51,6 +51,7 @@ class Rules(msgspec.Struct, frozen=True):
     off_record: tuple[str, ...] = ("off the record",)
     kept_text_bytes: int = 1048576
     previous_turns: int = 2
+    own_folders: tuple[str, ...] = ()  # where our own model sessions run
 
 
 def enrolment(
@@ -106,7 +107,7 @@ def skip_reason(turn: Turn, own: str, rules: Rules, reading: str | None) -> str 
     """Why this turn is shown to no backend, as far as the turn itself tells; None if it may be."""
     role = turn.session.role
     checks = (
-        ("own-session", role is SessionRole.OWN),
+        ("own-session", is_own(turn, rules)),
         ("subagent", role is SessionRole.SUBAGENT),
         ("headless", role is SessionRole.PROGRAM and rules.headless == "skip"),
         ("project-off", reading == "off"),
@@ -114,6 +115,13 @@ def skip_reason(turn: Turn, own: str, rules: Rules, reading: str | None) -> str 
         ("no-words", not words.has_own_words(turn_parts(turn))),
     )
     return next((reason for reason, holds in checks if holds), None)
+
+
+def is_own(turn: Turn, rules: Rules) -> bool:
+    """Whether the session is one of distiller's own: it bears our mark, or ran in a folder where only we work."""
+    folder = turn.cwd or turn.session.cwd or ""
+    inside = any(folder == own or folder.startswith(f"{own}/") for own in rules.own_folders)
+    return turn.session.role is SessionRole.OWN or inside
 
 
 def turn_parts(turn: Turn) -> list[tuple[words.Part, str]]:

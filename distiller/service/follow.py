@@ -14,7 +14,7 @@ import msgspec
 from distiller import timestamps
 from distiller.errors import DistillerError
 from distiller.ports import Notifier, Store, Transcripts, Worker
-from distiller.service.enrol import tell_skipped
+from distiller.service.enrol import is_own, tell_skipped
 from distiller.service.reading import Context, Reading
 from distiller.transcript.session import SessionReader
 from distiller.transcript.turns import Settle
@@ -298,8 +298,8 @@ class Follower:
             if session in self._known_sessions:
                 continue
             self._known_sessions.add(session)
-            if turn.typed:
-                continue
+            if turn.typed or is_own(turn, self._reading.rules):
+                continue  # our own calls cost a budget of their own and are never distilled
             folder = turn.cwd or turn.session.cwd or ""
             recent = {one: at for one, at in self._untyped.get(folder, {}).items() if at >= since}
             self._untyped[folder] = {**recent, session: now}
