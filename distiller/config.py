@@ -23,6 +23,7 @@ Unlimited = Literal["none"]
 NotNegative = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 Dollars = Annotated[float, Meta(ge=0)]
+Minutes = Annotated[float, Meta(ge=0, le=525_600)]
 Backend = Literal["embedded", "anthropic", "claude-cli"]
 BACKENDS: tuple[str, ...] = get_args(Backend)
 
@@ -98,8 +99,8 @@ class PriceSettings(Struct, forbid_unknown_fields=True):
 class RetrySettings(Struct, forbid_unknown_fields=True):
     """How long a turn waits after each failure that counts."""
 
-    waits_minutes: Annotated[list[float], Meta(description="one a failure; after the last: dead")] = field(
-        default_factory=lambda: [1, 5, 15, 60, 240, 720, 1440, 1440]
+    waits_minutes: Annotated[list[Minutes], Meta(min_length=1, description="one a failure; after the last: dead")] = (
+        field(default_factory=lambda: [1, 5, 15, 60, 240, 720, 1440, 1440])
     )
 
 

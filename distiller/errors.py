@@ -103,13 +103,24 @@ class BackendUnavailableError(BackendError):
 class BackendHaltedError(BackendError):
     """The backend cannot be used until a person acts; `reason` as in CONTRACTS §5. Turns wait.
 
-    The message says what happened, `fix` what to do.
+    The message says what happened, `fix` what to do. `said_by_model`: it stood in an answer, where a turn may have
+    provoked it; one such answer proves nothing yet.
     """
 
-    def __init__(self, reason: str, message: str, *, fix: str = "", calls: int = 0, spent_tokens: int = 0) -> None:
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        fix: str = "",
+        said_by_model: bool = False,
+        calls: int = 0,
+        spent_tokens: int = 0,
+    ) -> None:
         super().__init__(message, calls=calls, spent_tokens=spent_tokens)
         self.reason = reason
         self.fix = fix
+        self.said_by_model = said_by_model
 
 
 class RequestRefusedError(BackendError):

@@ -210,7 +210,8 @@ class Store(Protocol):
         """Enter finished turns into the ledger and move the cursor (None: leave it), in one transaction.
 
         For each turn, in this order: same key and digest is `known`; same key, other digest but same
-        `words_digest` is `known` too, with digest, span and message ids updated; same key and other words (or
+        `words_digest` is `known` too, with digest, span and message ids updated; the words of an earlier revision are
+        `known`; same key and other words (or
         `again`, for a settled turn) is a `revision` that waits; another key whose message ids (at least one) are
         all entered under other keys, of which one has the same `words_digest`, is `skipped(copy)`; one that holds
         erased words is `skipped(purged)` (under a known key nothing is written); its own `skip`;
@@ -237,13 +238,14 @@ class Store(Protocol):
         limit: int,
         only: Collection[str] | None = None,
         newest_first: bool = False,
-        backend: str | None = None,
+        by_hand: bool = False,
     ) -> list[str]:
-        """Keys of waiting turns that may be claimed now (by `backend`, if given), oldest first.
+        """Keys of waiting turns that may be claimed now, oldest first.
 
-        Left out: leased ones, ones whose `retry_at` is ahead, ones whose reason is `project`, `halted` or
-        `budget`, ones wanted for another backend, and a turn of a session in which an earlier one waits that is due
-        within 10 minutes.
+        Left out: leased ones, ones under an open pause (of everything, their project or their session), ones whose
+        `retry_at` is ahead, ones whose reason is `project`, and for the service also ones whose reason is `halted` or
+        `budget` and ones enrolled by hand; and a turn of a session in which an earlier one waits that is due within
+        10 minutes. A command of the person (`by_hand`) is not bound by what holds the service back.
         """
         ...
 
@@ -258,8 +260,16 @@ class Store(Protocol):
     ) -> Lease | Declined | None:
         """Take the turn for a while and reserve its cost; None if it is settled, leased elsewhere or unknown.
 
-        A turn whose answer is saved already costs nothing more and is never declined. What a process that died had
-        reserved stays spent.
+        A turn whose answer is saved already costs nothing more and is never declined: that of the newest pass about
+        this revision that holds one and was not judged (its owner died, was stopped, or got no second answer). What a
+        process that died had reserved stays spent.
+        """
+        ...
+
+    def reserve(self, lease: Lease, limits: Limits, *, at: str) -> Declined | None:
+        """Reserve the cost of a further call on the lease's pass, on top of what stands there; None if it fits.
+
+        Raises LeaseLostError.
         """
         ...
 
@@ -301,7 +311,10 @@ class Store(Protocol):
         ...
 
     def hold(self, reason: str | None, *, from_reasons: Collection[str], at: str) -> int:
-        """Set the waiting reason of turns that wait for one of `from_reasons` (`queued` when None); how many."""
+        """Set the waiting reason of turns that wait for one of `from_reasons` (`queued` when None); how many.
+
+        Turns enrolled by hand are left as they are: what holds the service back does not concern them.
+        """
         ...
 
     # -- facts --------------------------------------------------------------------------------------------------

@@ -290,7 +290,7 @@ class Enrolment(msgspec.Struct, frozen=True):
     tool_calls: tuple[tuple[str, bool], ...] = ()  # (name, went well), for the run record
     despite_pause: bool = False  # the person asks for it although it ended while memory was paused
     again: bool = False  # the person asks for a new pass over a settled turn: a revision even if nothing changed
-    wanted: str | None = None  # the backend that the person asked for by name: no other one may settle it
+    by_hand: bool = False  # read for a command of the person, at its cost: the service leaves it alone
 
 
 class EnrolledAs(StrEnum):
@@ -346,6 +346,7 @@ class TurnRow(msgspec.Struct, frozen=True):
     settled_at: str | None
     pass_id: str | None
     prompt: str = ""
+    by_hand: bool = False
     has_text: bool = False
 
 
@@ -370,7 +371,7 @@ class Lease(msgspec.Struct, frozen=True):
     root_session_id: str = ""
     prompt_at: str | None = None
     note: Redacted | None = None  # the session's rolling note so far
-    saved: Saved | None = None  # by an earlier owner that died after the call: not paid twice
+    saved: Saved | None = None  # by an earlier owner that died or was stopped after the call: not paid twice
 
 
 # --- distilling -------------------------------------------------------------------------------------------------
@@ -452,7 +453,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """A question whose answer was saved (and paid) before the process that asked died; the reply's text is redacted."""
+    """A question whose answer was saved (and paid) and not judged yet; the reply's text is redacted."""
 
     request: Request
     reply: Reply
@@ -585,6 +586,7 @@ class Limits(msgspec.Struct, frozen=True):
     """
 
     since: str
+    until: str | None = None  # passes that begin at or after it belong to a clock that was once ahead
     tokens: int | None = None
     usd: float | None = None
     calls_per_minute: int | None = None  # over all purses
@@ -869,6 +871,9 @@ class Totals(msgspec.Struct, frozen=True):
     skipped: dict[str, int]
     dead: dict[str, int]
     oldest_waiting_at: str | None
+    oldest_due_at: (
+        str | None
+    )  # since when the service could have settled one: none that it must leave alone or wait for
     facts: dict[str, int]
     candidates: int
     proposals: int

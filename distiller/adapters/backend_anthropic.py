@@ -25,11 +25,19 @@ from msgspec import structs
 
 from distiller.distill import price as prices
 from distiller.distill import prompt
-from distiller.distill.exchange import QUOTA_FIX, Fixes, Refusal, error_of, guess_tokens, says_used_up, user_text
+from distiller.distill.exchange import (
+    Fixes,
+    Refusal,
+    error_of,
+    guess_tokens,
+    says_used_up,
+    usage_of,
+    used_up,
+    user_text,
+)
 from distiller.distill.reply import ANSWER_SCHEMA
-from distiller.distill.window import tokens_of
 from distiller.errors import BackendHaltedError, BackendUnavailableError, OutdatedProgramError, SettingError
-from distiller.vocabulary import Price, Reply, Request, Usage
+from distiller.vocabulary import Price, Reply, Request
 
 if TYPE_CHECKING:
     import anthropic
@@ -148,6 +156,8 @@ class AnthropicBackend:
             self._plain = True
             said = await self._send(client, user, key, plain=True)
         if isinstance(said, Refusal):
+            if key:
+                said = said._replace(message=said.message.replace(key, "[the key]"))  # some echo what they turn down
             raise error_of(said, user=user, fixes=_OWN_FIXES if self._own_server else _FIXES)
         return said
 
@@ -189,9 +199,9 @@ class AnthropicBackend:
         if message is None:
             raise _lost("what came with status 200 is no answer of a model; perhaps a gateway's page", user)
         text = _text(message)
+        usage = usage_of(message.get("usage"), user=user, text=text, took_ms=took_ms)
         if says_used_up(text, user):
-            raise BackendHaltedError("quota", "the provider says that the account is used up", fix=QUOTA_FIX, calls=1)
-        usage = _usage(message, user, text, took_ms)
+            raise used_up("the model's answer says that the account is used up", usage)
         if self.price:
             usage = structs.replace(usage, cost_usd=prices.cost(usage, self.price))
         model = message.get("model")
@@ -316,13 +326,3 @@ def _text(message: dict[str, Any]) -> str:
     blocks = [block for block in message["content"] if isinstance(block, dict) and block.get("type") == "text"]
     text = "".join(block["text"] for block in blocks if isinstance(block.get("text"), str))
     return text.encode("utf-8", "replace").decode()
-
-
-def _usage(message: dict[str, Any], user: str, text: str, took_ms: int) -> Usage:
-    """What the answer says it used; guessed from what was sent and what came where it says nothing."""
-    said = message.get("usage")
-    if not isinstance(said, dict) or not isinstance(said.get("input_tokens"), int):
-        return Usage(1, guess_tokens(user), tokens_of(text), took_ms=took_ms)
-    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    sent, came, read, written = (count if isinstance(count := said.get(name), int) else 0 for name in names)
-    return Usage(1, sent, came, read, written, took_ms=took_ms)

@@ -20,6 +20,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, NamedTuple
 
+from msgspec import structs
+
 from distiller.distill import prompt
 from distiller.distill.exchange import (
     QUOTA_FIX,
@@ -29,14 +31,16 @@ from distiller.distill.exchange import (
     guess_tokens,
     says_used_up,
     told_of,
+    usage_of,
+    used_up,
     user_text,
 )
-from distiller.distill.window import tokens_of
 from distiller.errors import BackendError, BackendHaltedError, BackendUnavailableError, SettingError
 from distiller.transcript.pieces import OWN_SESSION_MARK
 from distiller.vocabulary import Reply, Request, Usage
 
 _MOST_BYTES = 4 << 20
+_MOST_USD = 1000  # for one call
 _REAP_SECONDS = 5
 _SET_TOKEN = "`claude setup-token`, then `distiller config set-key claude-cli`"  # noqa: S105 -- a command
 _SET_PROGRAM = "`distiller config set claude_cli.program PATH`"
@@ -118,6 +122,8 @@ class ClaudeCliBackend:
             raise _lost(f"claude gave no answer within {self._timeout_seconds:g} s and was stopped", user) from None
         if ended is None:
             raise _lost(f"claude said more than {_MOST_BYTES >> 20} MB and was stopped", user)
+        hidden = (token.encode(), b"[the token]")
+        ended = ended._replace(out=ended.out.replace(*hidden), err=ended.err.replace(*hidden))
         return self._reply(ended, request, user, round((time.monotonic() - started) * 1000))
 
     def _token_now(self) -> str:
@@ -173,11 +179,12 @@ class ClaudeCliBackend:
         fault = _fault(result, text)
         if fault is None and (result.get("is_error") or result.get("subtype") not in (None, "success")):
             raise _error(result, text, user)
+        usage = _usage(result, user, text, took_ms)
         if says_used_up(text, user):
-            raise BackendHaltedError("quota", "claude says that the subscription is used up", fix=QUOTA_FIX, calls=1)
+            raise used_up("the model's answer says that the subscription is used up", usage)
         return Reply(
             text.encode("utf-8", "replace").decode(),
-            _usage(result, user, text, took_ms),
+            usage,
             self.name,
             _model_of(result) or self._model,
             request.prompt_version or prompt.VERSION,
@@ -291,14 +298,12 @@ def _fault(result: dict[str, Any], text: str) -> Literal["refused", "cut-off"] |
 
 
 def _usage(result: dict[str, Any], user: str, text: str, took_ms: int) -> Usage:
-    """What the result says was used, its worth in USD included; guessed where it says nothing."""
-    said, cost = result.get("usage"), result.get("total_cost_usd")
-    usd = float(cost) if isinstance(cost, int | float) else None
-    if not isinstance(said, dict) or not isinstance(said.get("input_tokens"), int):
-        return Usage(1, guess_tokens(user), tokens_of(text), cost_usd=usd, took_ms=took_ms)
-    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    sent, came, read, written = (count if isinstance(count := said.get(name), int) else 0 for name in names)
-    return Usage(1, sent, came, read, written, usd, took_ms)
+    """What the result says was used, its worth in USD included; guessed where it says nothing of use."""
+    usage = usage_of(result.get("usage"), user=user, text=text, took_ms=took_ms)
+    cost = result.get("total_cost_usd")
+    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD:
+        return structs.replace(usage, cost_usd=float(cost))
+    return usage
 
 
 def _model_of(result: dict[str, Any]) -> str | None:

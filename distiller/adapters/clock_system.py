@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from datetime import time as midnight
 
 from distiller import timestamps
@@ -28,9 +28,16 @@ class SystemClock:
     def local_day(self, at: str) -> tuple[str, str]:
         """Midnight before `at` and after it in this machine's zone; the day of a clock change has 23 or 25 hours."""
         today = timestamps.from_text(at).astimezone().date()
-        begin, end = (datetime.combine(day, midnight()).astimezone() for day in (today, today + timedelta(days=1)))
-        return timestamps.to_text(begin), timestamps.to_text(end)
+        return timestamps.to_text(_begin(today)), timestamps.to_text(_begin(today + timedelta(days=1)))
 
     async def sleep(self, seconds: float) -> None:
         """Come back after that long."""
         await asyncio.sleep(seconds)
+
+
+def _begin(day: date) -> datetime:
+    """The first moment of a local day; where clocks skip midnight it begins later than at 00:00."""
+    moment = datetime.combine(day, midnight()).astimezone()
+    while moment.astimezone(UTC).astimezone().date() < day:
+        moment = (moment.astimezone(UTC) + timedelta(minutes=30)).astimezone()
+    return moment

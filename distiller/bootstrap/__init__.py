@@ -440,8 +440,7 @@ class App:
             options=options,
             report=report,
             progress=progress,
-            backend=backend,
-            wanted_backend=None if backend == self.config.settings.backend else backend,
+            by_hand=backend != self.config.settings.backend or max_cost_usd is not None,
             known_elsewhere=real.marks if real is not None and real is not store else lambda _: {},
         )
 

@@ -78,6 +78,11 @@ class Backends:
         known = price.find(self.catalog, model)
         return price.of(known) if known is not None else None
 
+    def whose_price(self, name: str) -> str:
+        """Where a known price comes from, in words."""
+        own = self.model(name) in self._settings.prices
+        return "your own price" if own else f"prices of {self.catalog.as_of}"
+
     def budget(self, name: str, *, share: float = 1) -> Budget | None:
         """What a day and a minute may cost; None for a backend without calls. `share` is of the calls in a minute."""
         if self.model(name) is None:

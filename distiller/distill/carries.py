@@ -22,11 +22,13 @@ _STOP = frozenset(
     )
     for word in line.split()
 )
+_OTHER_LETTER = re.compile(r"[^\W\d_A-Za-z]")
 _FOREIGN = re.compile(
-    r"\b(?:der|die|das|und|nicht|immer|nie|bitte|ich|wir|für|kein\w*|statt|auf|mit|jamais|toujours|nous|pas|les|des|une?|pour"
-    r"|dans|siempre|nunca|los|las|el|una?|para|usar?|non|sempre|mai|che|niet|altijd|nooit|het|een|inte|alltid|aldrig)\b"
-    r"|[^\x00-\x7f\u00a0-\u00bf\u2000-\u206f]",
+    r"\b(?:immer|nie|niemals|nicht|bitte|statt|kein\w*|toujours|jamais|siempre|nunca|sempre|niet|altijd|nooit|alltid|aldrig)\b",
     re.IGNORECASE,
+)
+_FOREIGN_SMALL = re.compile(
+    r"\b(?:der|das|und|ich|wir|für|auf|nous|pas|les|une|pour|dans|los|las|para|usar|che|het|een|inte)\b", re.IGNORECASE
 )
 _NEGATION = re.compile(
     r"\b(?:never|not|no|don'?t|doesn'?t|won'?t|cannot|can'?t|mustn'?t|shouldn'?t|isn'?t|avoid\w*|stop|without"
@@ -34,36 +36,83 @@ _NEGATION = re.compile(
     r"|prohibit\w*|off|skip\w*|drop\w*|remove\w*|exclud\w*|statt|nicht|nie|niemals|kein\w*|ohne)\b",
     re.IGNORECASE,
 )
-_DENIED = re.compile(r"\b(?:never|do not|don'?t|must not|mustn'?t|nie|niemals)\s+([^.;,\n]+)", re.IGNORECASE)
+_DENIED = re.compile(
+    r"\b(?:never|not|don'?t|no longer|instead of|rather than|avoid(?:ing)?|stop|without|statt|nicht|nie|niemals"
+    r"|keine?n?)\b[ \t]+([^.;,:\n]+)",
+    re.IGNORECASE,
+)
 _DEMANDED = re.compile(r"\b(?:always|must|immer)\s+([^.;,\n]+)", re.IGNORECASE)
-_RULED = 2  # content words after never or always that say what is ruled
+_RULED = 2  # content words after a negation that say what is denied
+
+_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|\n")
+_REQUEST = re.compile(
+    r"\b(?:can|could|would|will) you\b|\bplease\b|\bfrom now on\b|\balways\b|\bnever\b|\bremember\b|\bbitte\b"
+    r"|, (?:ok(?:ay)?|right|yes)\?",
+    re.IGNORECASE,
+)
+_ONE_PROJECT = re.compile(
+    r"\b(?:in|for|of) (?:this|our|the) "
+    r"(?:repo|repository|project|codebase|code base|package|service|app|module|branch)\b"
+    r"|\bin diesem (?:repo|projekt)\b|\bdans ce (?:projet|dépôt)\b|\ben este (?:proyecto|repo\w*)\b",
+    re.IGNORECASE,
+)
+_ALL_PROJECTS = re.compile(
+    r"\b(?:all|any|every|other) (?:of )?(?:my |our |the )?(?:other )?(?:repos?|repositories|projects?)\b"
+    r"|\beverywhere\b",
+    re.IGNORECASE,
+)
 
 
 def carries(quotes: str, claim: str) -> bool:
     """Whether quotes and claim share a word that means something; true where their languages may differ."""
-    if _FOREIGN.search(quotes) or _FOREIGN.search(claim):
+    if _is_foreign(quotes) or _is_foreign(claim):
         return True
     return bool(_words(quotes) & _words(claim))
 
 
 def turns_round(quotes: str, claim: str) -> bool:
-    """Whether the claim demands what the quotes forbid, or forbids what they demand."""
-    return _reversed(_DENIED, quotes, claim) or (
-        _reversed(_DEMANDED, quotes, claim, to=_DENIED) and not _NEGATION.search(quotes)
-    )
+    """Whether the claim demands what the quotes forbid, or forbids what they demand and demands what they forbid."""
+    forbidden, denied = _denied(quotes), _denied(claim)
+    if any(ruled <= _words(claim) for ruled in forbidden) and not _NEGATION.search(claim):
+        return True
+    if denied and not forbidden and not _NEGATION.search(quotes):
+        return any(_demands(quotes, ruled) for ruled in denied)
+    wanted, unwanted = _words(quotes) - _joined(forbidden), _joined(denied)
+    return bool(wanted & unwanted and _joined(forbidden) & (_words(claim) - unwanted))
 
 
-def _reversed(rule: re.Pattern[str], quotes: str, claim: str, *, to: re.Pattern[str] | None = None) -> bool:
-    """Whether something ruled in `quotes` stands in `claim` without a negation, or under the opposite rule `to`."""
-    for found in rule.finditer(quotes):
-        ruled = _first_words(found[1])
-        if not ruled:
-            continue
-        if to is None and ruled <= _words(claim) and not _NEGATION.search(claim):
-            return True
-        if to is not None and any(ruled <= _words(other[1]) for other in to.finditer(claim)):
-            return True
-    return False
+def asks(quote: str, text: str) -> bool:
+    """Whether the sentence of `text` in which `quote` stands is a question; "could you always …?" is a request."""
+    start = text.find(quote)
+    end = start + len(quote)
+    before = max((match.end() for match in _SENTENCE_END.finditer(text, 0, max(start, 0))), default=0)
+    after = _SENTENCE_END.search(text, max(before, end - 1))
+    sentence = text[before : after.end() if after else len(text)].strip()
+    return sentence.endswith("?") and not _REQUEST.search(sentence)
+
+
+def speaks_of_one_project(quotes: str) -> bool:
+    """Whether the person's words bind a rule to the project that they were said in."""
+    return bool(_ONE_PROJECT.search(quotes)) and not _ALL_PROJECTS.search(quotes)
+
+
+def _is_foreign(text: str) -> bool:
+    """Whether a text is in another language than English, as far as a look at its words tells."""
+    return bool(_OTHER_LETTER.search(text) or _FOREIGN.search(text) or len(_FOREIGN_SMALL.findall(text)) > 1)
+
+
+def _denied(text: str) -> list[frozenset[str]]:
+    """What each negation of a text denies, in stems."""
+    return [ruled for found in _DENIED.finditer(text) if (ruled := _first_words(found[1]))]
+
+
+def _demands(text: str, ruled: frozenset[str]) -> bool:
+    """Whether a text says that `ruled` is always to be done."""
+    return any(ruled <= _words(found[1]) for found in _DEMANDED.finditer(text))
+
+
+def _joined(parts: list[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*parts)
 
 
 def _first_words(text: str) -> frozenset[str]:

@@ -13,10 +13,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from distiller.distill import note, topics
+from distiller.distill import note, planted, topics
 from distiller.distill.dates import absolute
 from distiller.distill.languages import LANGUAGES, Cue, Language
-from distiller.distill.orders import planted_orders
 from distiller.distill.recalls import is_recall
 from distiller.distill.redact import redact
 from distiller.distill.reply import Item, Quote
@@ -76,7 +75,7 @@ def answer(request: Request) -> str:
     facts = [_item(one, request) for one in found if one.firm][:FACTS_PER_TURN]
     candidates = [_item(one, request) for one in found if not one.firm][:FACTS_PER_TURN]
     facts = [*_retired(request), *facts]
-    suspicious = list(_planted(window))
+    suspicious = planted.items(window)
     empty = not facts and not candidates and not suspicious
     return msgspec.json.encode(
         {
@@ -370,24 +369,3 @@ _ASKING = topics.content(
     "forget drop delete discard remove save store saving storing remembering rule preference convention policy fact"
     " memory said told tell vergiss regel"
 )
-
-
-def _planted(window: Window) -> Iterator[Item]:
-    """Orders to agents in text that nobody said to us, for quarantine."""
-    left = _SUSPICIOUS_PER_TURN
-    for row in window.rows:
-        if row.previous or row.part not in ("result", "pasted", "injected") or is_recall(row):
-            continue
-        for sentence in planted_orders(row.text):
-            if left and redact(sentence) == sentence and "[REDACTED:" not in sentence:
-                left -= 1
-                yield Item(
-                    op="add",
-                    slug=topics.name(sentence),
-                    kind=FactKind.FEEDBACK,
-                    scope="project",
-                    summary=_summary(sentence),
-                    body=sentence,
-                    strength="stated",
-                    evidence=(Quote(row.number, "tool" if row.part == "result" else "user", sentence),),
-                )

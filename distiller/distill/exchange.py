@@ -7,17 +7,18 @@ may echo what it was sent: of its words only a short, redacted piece goes into a
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from distiller.distill import prompt
 from distiller.distill.redact import redact
 from distiller.distill.window import tokens_of
 from distiller.errors import BackendError, BackendHaltedError, BackendUnavailableError, RequestRefusedError
-from distiller.vocabulary import Redacted, Request
+from distiller.vocabulary import Redacted, Request, Usage
 
 QUOTA_FIX = "raise the limit at the provider, or wait until it starts anew"
 
 _TOLD_CHARACTERS = 120
+_MOST_TOKENS = 10_000_000
 _HEARD_CHARACTERS = 10_000  # a longer message is a page, not a message
 _ECHO_CHARACTERS = 20
 _QUOTA_TEXT_CHARACTERS = 300
@@ -75,6 +76,29 @@ def user_text(request: Request) -> Redacted:
 def guess_tokens(user: str) -> int:
     """About how many tokens a call sends."""
     return tokens_of(prompt.SYSTEM) + tokens_of(user)
+
+
+def usage_of(said: Any, *, user: str, text: str, took_ms: int) -> Usage:
+    """What an answer says it used; guessed from what was sent and what came where it says nothing that can be."""
+    counts = said if isinstance(said, dict) else {}
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    sent, came, read, written = (_count(counts.get(name, 0)) for name in names)
+    if sent is None or came is None or read is None or written is None or "input_tokens" not in counts:
+        return Usage(1, guess_tokens(user), tokens_of(text), took_ms=took_ms)
+    return Usage(1, sent, came, read, written, took_ms=took_ms)
+
+
+def _count(value: Any) -> int | None:
+    """A number of tokens that one call can have used; some say null for none."""
+    if value is None:
+        return 0
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+
+
+def used_up(line: str, usage: Usage) -> BackendHaltedError:
+    """The error of an answer that reads like a notice of the account, at what it cost."""
+    spent = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    return BackendHaltedError("quota", line, fix=QUOTA_FIX, said_by_model=True, calls=usage.calls, spent_tokens=spent)
 
 
 def says_used_up(text: str, user: str) -> bool:

@@ -114,7 +114,8 @@ _LANGUAGES = {
 NEAR_FACT_TOKENS = 70
 """What a near fact costs at most: its slug, its scope and a summary of 120 characters."""
 
-_FORM_TOKENS = 100  # headings, the folder, the language
+_FOLDER_CHARACTERS = 200
+_FORM_TOKENS = 200  # headings, the folder, the language
 
 
 def write(window: Window, near_facts: Sequence[NearFact], *, language: str = "en") -> Redacted:
@@ -123,7 +124,7 @@ def write(window: Window, near_facts: Sequence[NearFact], *, language: str = "en
         f"Write summary, body and session_note in {_LANGUAGES.get(language, language)}; quotes as they stand.",
         _block("known facts", map(_near, near_facts) if near_facts else ["none"]),
         _block("session note so far", [_indented(window.note or "none yet")]),
-        _block(f"turn of {_day(window.local_date)} in {window.cwd or 'an unknown folder'}", map(_row, window.rows)),
+        _block(f"turn of {_day(window.local_date)} in {_folder(window.cwd)}", map(_row, window.rows)),
         _CLOSING,
     ]
     return Redacted("\n\n".join(parts))
@@ -131,6 +132,12 @@ def write(window: Window, near_facts: Sequence[NearFact], *, language: str = "en
 
 def _block(name: str, lines: Iterable[str]) -> str:
     return "\n".join([f"=== {name} ===", *lines])
+
+
+def _folder(cwd: str) -> str:
+    """The folder on one line: its name comes from a file and must neither forge rows nor outgrow a window."""
+    flat = " ".join(cwd.split())
+    return (flat if len(flat) <= _FOLDER_CHARACTERS else f"…{flat[-_FOLDER_CHARACTERS:]}") or "an unknown folder"
 
 
 def _near(fact: NearFact) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 FAILURES_IN_A_ROW = 3  # of different turns; after them it is the backend, not the turn
 FIRST_REST_SECONDS = 30
 LONGEST_REST_SECONDS = 900
+LONGEST_ASKED_SECONDS = 30 * 86400
 
 
 def retry_in_seconds(failures: int, waits_minutes: Sequence[float]) -> float | None:
@@ -21,3 +22,11 @@ def rest_seconds(failures: int, *, told: bool) -> float:
     """
     doubled = failures - (1 if told else FAILURES_IN_A_ROW)
     return min(FIRST_REST_SECONDS * 2.0 ** min(doubled, 10), LONGEST_REST_SECONDS) if doubled >= 0 else 0
+
+
+def rest_as_asked(asked_seconds: float | None, failures: int, *, told: bool) -> float:
+    """How long all turns wait if the backend asked for a time: in full, but not for ever, and never too short."""
+    own = rest_seconds(failures, told=told)
+    if asked_seconds is None:
+        return own
+    return min(asked_seconds, LONGEST_ASKED_SECONDS) if asked_seconds >= FIRST_REST_SECONDS else max(asked_seconds, own)

@@ -12,7 +12,7 @@ from datetime import date
 
 import msgspec
 
-from distiller.distill.carries import carries, turns_round
+from distiller.distill.carries import asks, carries, speaks_of_one_project, turns_round
 from distiller.distill.orders import gives_orders
 from distiller.distill.recalls import LEFT_OUT, is_recall
 from distiller.distill.redact import redact
@@ -24,10 +24,15 @@ BODY_CHARACTERS = 600
 BODY_SENTENCES = 4
 NOTE_WORDS = 200
 FACTS_PER_TURN = 3
+CANDIDATES_PER_TURN = 3
+SUSPICIOUS_PER_TURN = 5
+NOTE_CHARACTERS = 2000
 
 _SLUG = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+){1,4}")
 _VALUE_IN_SLUG = re.compile(r"(?:^|-)(?:\d{4}|\d{3,}|v\d+|[a-z]+-\d+$|(?:19|20)\d\d-\d\d)(?:-|$)")
 _SENTENCE_END = re.compile(r"[.!?](?=\s+\S)")
+_WORDS = re.compile(r"\s*\S+")  # with the white space before it: a note has lines
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _QUOTE_CHARACTERS = 4  # a shorter quote carries no claim
 
 
@@ -74,7 +79,7 @@ def verify(
     for item in answer.facts:
         judge.sort(item, judge.kept, at_most=FACTS_PER_TURN)
     for item in answer.candidates:
-        judge.sort(item, judge.candidates)
+        judge.sort(item, judge.candidates, at_most=CANDIDATES_PER_TURN)
     for item in answer.suspicious:
         judge.suspect(item)
     return Verdict(
@@ -99,9 +104,9 @@ class _Judge:
         self._source = source
         self._near = {near.number: near for near in near_facts}
         self._by_name = {near.name: near for near in near_facts}
-        self._seen = _folded(
-            " ".join([*(row.text for row in window.rows), *(f"{near.name} {near.summary}" for near in near_facts)])
-        )
+        own = [row.text for row in window.rows if row.part == "own"]
+        self._said_or_known = _folded(" ".join([*own, *(f"{near.name} {near.summary}" for near in near_facts)]))
+        self._local_date = window.local_date
         self._year = window.local_date[:4]
         self._said: set[str] = set()
 
@@ -125,6 +130,7 @@ class _Judge:
         try:
             _clean(item)
             _lengths(item)
+            _room(self.suspicious, SUSPICIOUS_PER_TURN)
             self.suspicious.append(_claimed(item, item.slug[:80], item.scope, self._evidence(item, roles=False)))
         except _Doubt as doubt:
             self._refuse(item, doubt)
@@ -139,13 +145,20 @@ class _Judge:
         if not near:
             _slug(slug)
         _lengths(item)
+        self._valid_until(item)
         evidence = self._evidence(item)
         if not any(one.part == "claims" for one in evidence):
             raise _Doubt("not-own-words", "no quote of the person's own words of this turn")
-        if item.op != "retire":
+        if item.op == "retire" and near is not None:
+            _retires(item, near)
+        else:
             self._identifiers(item)
             _meant(item)
-        scope = item.scope if near is None else "user" if near.scope == "user" else "project"
+        scope = _narrow(item)
+        if near is not None and near.scope == "user" and scope == "project" and item.op != "none":
+            near = None  # what holds in this project alone changes nothing that holds everywhere
+        elif near is not None:
+            scope = "user" if near.scope == "user" else "project"
         return _claimed(item, slug, scope, evidence, near)
 
     def _meant(self, item: Item) -> NearFact | None:
@@ -158,6 +171,16 @@ class _Judge:
         if near is None and item.op in ("retire", "none"):
             raise _Doubt("unknown-near-fact", f"nothing shown is called {item.slug[:80]}")
         return near
+
+    def _valid_until(self, item: Item) -> None:
+        """Doubt an end that is no day, or that lay behind when the words were said."""
+        end = item.valid_until
+        if end is None:
+            return
+        if not _DAY.fullmatch(end) or not _is_day(end):
+            raise _Doubt("schema", "valid_until is no date")
+        if end < self._local_date:
+            raise _Doubt("schema", "valid_until lies before the day of the turn")
 
     def _evidence(self, item: Item, *, roles: bool = True) -> tuple[Evidence, ...]:
         """The quotes as they stand in the window; `roles`: whether it must be right who said them."""
@@ -177,6 +200,8 @@ class _Judge:
         if roles and quote.role != _ROLES[row.part]:
             raise _Doubt("wrong-role", f"row {row.number} is not the {quote.role}'s")
         own = row.part == "own" and row.role == "user"
+        if own and roles and asks(words, row.text):
+            raise _Doubt("question", f"row {row.number} only asks there")
         return msgspec.structs.replace(
             self._source,
             message_id=row.message_id,
@@ -187,26 +212,26 @@ class _Judge:
         )
 
     def _identifiers(self, item: Item) -> None:
+        """Doubt names and numbers that neither the person said nor a known fact or a quoted row holds."""
+        quoted = (self._rows[quote.row].text for quote in item.evidence)
+        seen = f"{self._said_or_known} {_folded(' '.join(quoted))}"
         for name in _names(f"{item.summary}\n{item.body}"):
-            if not self._occurs(name):
+            if not self._occurs(name, seen):
                 raise _Doubt("identifier-unseen", name[:80])
 
-    def _occurs(self, name: str) -> bool:
+    def _occurs(self, name: str, seen: str) -> bool:
         plain = _folded(name)
         if re.fullmatch(r"[\d.,:/-]+", plain):
-            return self._number_occurs(plain)
-        return plain in self._seen
+            return self._number_occurs(plain, seen)
+        return plain in seen
 
-    def _number_occurs(self, number: str) -> bool:
-        if (
-            re.search(rf"(?<![\d.]){re.escape(number)}(?!\d|\.\d)", self._seen)
-            or _NUMBER_WORDS.get(number, "\0") in self._seen
-        ):
+    def _number_occurs(self, number: str, seen: str) -> bool:
+        if re.search(rf"(?<![\d.]){re.escape(number)}(?!\d|\.\d)", seen) or _NUMBER_WORDS.get(number, "\0") in seen:
             return True
         # Dates are made absolute: the day of the turn and what its words reckon from it are not invented.
         dated = re.fullmatch(r"(\d{4})(?:-\d\d(?:-\d\d)?)?", number)
         near_year = dated and self._year and abs(int(dated[1]) - int(self._year)) <= 1
-        return bool(near_year and _TIME_WORDS.search(self._seen))
+        return bool(near_year and _TIME_WORDS.search(seen))
 
     def _first_time(self, claim: Claim) -> None:
         marks = {f"{claim.scope} {claim.slug}", _folded(claim.body)}
@@ -249,9 +274,32 @@ def _names(text: str) -> Iterable[str]:
             yield name
 
 
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _quotes(item: Item) -> str:
+    return "\n".join(quote.quote for quote in item.evidence)
+
+
+def _narrow(item: Item) -> str:
+    """The scope that a claim asks for; words that speak of this project alone are never for all of them."""
+    return "project" if speaks_of_one_project(_quotes(item)) else item.scope
+
+
+def _retires(item: Item, near: NearFact) -> None:
+    """Doubt the end of a known fact for which the person said nothing about it."""
+    if not carries(_quotes(item), f"{near.name.replace('-', ' ')}\n{near.summary}"):
+        raise _Doubt("quote-unrelated", "its quotes share no word with the fact that it retires")
+
+
 def _meant(item: Item) -> None:
     """Doubt a claim that its quotes cannot mean."""
-    quotes = "\n".join(quote.quote for quote in item.evidence)
+    quotes = _quotes(item)
     claim = f"{item.slug.replace('-', ' ')}\n{item.summary}\n{item.body}"
     if not carries(quotes, claim):
         raise _Doubt("quote-unrelated", "its quotes share no word with it")
@@ -271,7 +319,7 @@ def _clean(item: Item) -> None:
 
 
 def _slug(slug: str) -> None:
-    if not _SLUG.fullmatch(slug):
+    if not _SLUG.fullmatch(slug) or slug.startswith("quarantined-"):
         raise _Doubt("bad-slug", "2 to 5 words of lower-case ASCII, joined by hyphens")
     if _VALUE_IN_SLUG.search(slug):
         raise _Doubt("bad-slug", "a date, number or ticket in it would have to change with the value")
@@ -284,11 +332,6 @@ def _lengths(item: Item) -> None:
         raise _Doubt("too-long", f"summary over one line of {SUMMARY_CHARACTERS} characters")
     if len(item.body) > BODY_CHARACTERS or len(_SENTENCE_END.findall(item.body.strip())) >= BODY_SENTENCES:
         raise _Doubt("too-long", f"body over {BODY_SENTENCES} sentences or {BODY_CHARACTERS} characters")
-    if item.valid_until is not None:
-        try:
-            date.fromisoformat(item.valid_until)
-        except ValueError:
-            raise _Doubt("schema", "valid_until is no date") from None
 
 
 def _claimed(item: Item, slug: str, scope: str, evidence: tuple[Evidence, ...], near: NearFact | None = None) -> Claim:
@@ -317,8 +360,11 @@ def _verbatim(quote: str, text: str) -> Redacted | None:
 
 
 def _note(note: str | None) -> Redacted | None:
-    words = note.split(" ") if note else []
-    return redact(" ".join(words[:NOTE_WORDS])) if words else None
+    """The revised note, cut to its size; none if it carries orders or hides something into the next prompts."""
+    if not note or gives_orders(note):
+        return None
+    words = _WORDS.findall(note[:NOTE_CHARACTERS])
+    return redact("".join(words[:NOTE_WORDS]).strip()) or None
 
 
 def _folded(text: str) -> str:

@@ -7,15 +7,18 @@ writes the `Entry`. The order of the rules is the promise: what is known is neve
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from typing import Protocol
 
 import msgspec
 
 from distiller.timestamps import after
-from distiller.vocabulary import Declined, EnrolledAs, Enrolment, Limits, Plan, Settlement, TurnState, Verdict
+from distiller.vocabulary import Declined, EnrolledAs, Enrolment, Limits, Plan, Settlement, TurnState, Usage, Verdict
 
 BURST_SECONDS = 60
+MOST_COUNTED = 10**12  # tokens or calls of one pass; what lies beyond is a backend's mistake and fits in no sum
+MOST_USD = 10**6
 LEAST_USD = 1e-9  # below it, a difference is the rounding of sums
 
 
@@ -34,6 +37,10 @@ class Questions(Protocol):
 
     def newest(self, key: str) -> Newest | None:
         """The newest revision of `key`, or None if the key is new."""
+        ...
+
+    def had(self, turn: Enrolment) -> bool:
+        """An earlier revision of its key had the same words: a file and its changed copy must not revise each other."""
         ...
 
     def copied(self, turn: Enrolment) -> bool:
@@ -90,7 +97,7 @@ def enter(turn: Enrolment, ask: Questions) -> Entry:
     if not asked_again and (turn.digest == before.digest or turn.words_digest == before.words_digest):
         freshen = turn.digest != before.digest
         return Entry(EnrolledAs.KNOWN, before.revision, before.state, before.reason, freshen=freshen)
-    if ask.erased(turn):
+    if ask.erased(turn) or (not asked_again and ask.had(turn)):
         return Entry(EnrolledAs.KNOWN, before.revision, before.state, before.reason)
     replaces = before.state is TurnState.WAITING
     return entry(turn, EnrolledAs.REVISION, before.revision + 1, switched_off(turn, ask), replaces=replaces)
@@ -156,15 +163,24 @@ def shown_prompt(turn: Enrolment, reason: str | None) -> str:
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What counts against a claim's limits: what its purse spent, and when the passes around now that call began."""
+    """What counts against a call's limits: what its purse spent, and the calls around now."""
 
     tokens: int
     usd: float
-    began_at: tuple[str, ...]  # oldest first, of all purses, within `around`
+    calls: tuple[tuple[str, int], ...]  # when a pass began and how many it made or reserved; oldest first, all purses
+
+
+def countable(usage: Usage) -> Usage:
+    """A usage that can be added up, whatever a backend reported: nothing negative, endless or beyond all measure."""
+    fields = msgspec.structs.asdict(usage)
+    usd = fields.pop("cost_usd")
+    counts = {name: min(max(count, 0), MOST_COUNTED) for name, count in fields.items()}
+    known = usd is not None and -math.inf < usd < math.inf  # what is no number is no price
+    return Usage(**counts, cost_usd=min(max(usd, 0), MOST_USD) if known else None)
 
 
 def around(at: str) -> tuple[str, str]:
-    """Between which moments (both left out) a pass began that counts as one of this minute.
+    """Between which moments (both left out) a pass began whose calls count as ones of this minute.
 
     Another process may have claimed a moment later than `at` and been quicker; passes that lie further ahead are of
     a clock that was set back.
@@ -173,15 +189,18 @@ def around(at: str) -> tuple[str, str]:
 
 
 def declined(limits: Limits, spent: Spent, *, at: str) -> Declined | None:
-    """Why a claim does not fit into its limits, or None; a spent budget outweighs a burst, which is over sooner."""
+    """Why a call does not fit into its limits, or None; a spent budget outweighs a burst, which is over sooner."""
     if limits.tokens is not None and spent.tokens + limits.reserved_tokens > limits.tokens:
         return Declined("budget")
     if limits.usd is not None and spent.usd + limits.reserved_usd > limits.usd + LEAST_USD:
         return Declined("budget")
-    many, most = len(spent.began_at), limits.calls_per_minute
-    if most is None or many < most:
+    most = limits.calls_per_minute
+    if most is None:
         return None
-    makes_room = (*spent.began_at, at)[many - most]  # if none is allowed there is never room: look again in a minute
+    began_at = [began_at for began_at, calls in spent.calls for _ in range(min(calls, most))]
+    if len(began_at) < most:
+        return None
+    makes_room = (*began_at, at)[len(began_at) - most]  # if none is allowed there is never room: look again in a minute
     return Declined("burst", until=after(makes_room, seconds=BURST_SECONDS))
 
 

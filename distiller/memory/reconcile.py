@@ -293,10 +293,17 @@ class _Planner:
             first_said_at=min(fact.first_said_at, first),
             last_confirmed_at=max(fact.last_confirmed_at, last),
             strength=max(fact.strength, claim.strength, key=_RANK.__getitem__),
-            valid_until=claim.valid_until if last >= fact.last_confirmed_at and claim.valid_until else fact.valid_until,
+            valid_until=self._end(fact, claim, last),
             expires_at=None,
         )
         self._operations.append(Operation(Op.EVIDENCE, fact, after, fresh))
+
+    def _end(self, fact: Fact, claim: Claim, said: str) -> str | None:
+        """Until when a fact holds that was said again: newer words may end it, but not one that is the person's own."""
+        mine = fact.pinned or fact.edited_by_person
+        if mine or claim.op == "none" or claim.valid_until is None or said < fact.last_confirmed_at:
+            return fact.valid_until
+        return claim.valid_until
 
     def _note(self, fact: Fact, evidence: tuple[Evidence, ...], reason: str) -> None:
         """Keep what was said earlier in the fact's history, supporting it, changing nothing that holds."""

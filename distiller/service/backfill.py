@@ -82,8 +82,8 @@ class StoppedError(Exception):
 class Backfill:
     """Reads session files from their first byte.
 
-    `backend` is who distils here, `wanted_backend` the same where the person asked for it by name and the daemon has
-    another: it then leaves these turns alone. `known_elsewhere` tells what another store has (for previews).
+    `by_hand`: the turns are read with another backend or other money than the service's, which then leaves them alone.
+    `known_elsewhere` tells what another store has (for previews).
     """
 
     def __init__(
@@ -100,8 +100,7 @@ class Backfill:
         max_line_bytes: int,
         options: Options,
         report: Report,
-        backend: str,
-        wanted_backend: str | None = None,
+        by_hand: bool = False,
         progress: Callable[[Progress], None] = lambda _: None,
         known_elsewhere: Callable[[Collection[str]], dict[str, Mark]] = lambda _: {},
     ) -> None:
@@ -116,8 +115,7 @@ class Backfill:
         self._max_line_bytes = max_line_bytes
         self._options = options
         self.report = report
-        self._backend = backend
-        self._wanted_backend = wanted_backend
+        self._by_hand = by_hand
         self._tally = Tally(report)
         self._progress = progress
         self._place = Progress(0, 0, "")
@@ -191,7 +189,7 @@ class Backfill:
 
     async def _take(self, file: SessionFile, events: Sequence[Turn | Withdrawn], context: Context) -> None:
         turns = [event for event in events if isinstance(event, Turn) and self._in_range(event.ended_at)]
-        elsewhere = self._known_elsewhere({turn.key for turn in turns})
+        elsewhere = self._settled_elsewhere(turns)
         fresh = {turn.key for turn in await self._reading.unknown(turns)} - set(elsewhere)
         marks = elsewhere | await self._reading.marks(turns)
         prepared: list[Enrolment] = []
@@ -200,20 +198,39 @@ class Backfill:
             if turn.key in fresh or again:
                 one = await self._reading.prepare(turn, file=file.path, context=context, ended_at=file.modified_at)
                 if self._project_wanted(one.project_key):
-                    prepared.append(msgspec.structs.replace(one, again=again, wanted=self._wanted_backend))
-        withdrawn = [event.key for event in events if isinstance(event, Withdrawn)]
-        now = self._reading.now()
-        entered = await self._worker(self._store.enrol, prepared, None, withdrawn=withdrawn, at=now)
-        tell_skipped(self._notifier, prepared, entered)
+                    prepared.append(msgspec.structs.replace(one, again=again, by_hand=self._by_hand))
         known = {
             key: mark for key, mark in marks.items() if key not in fresh and self._project_wanted(mark.project_key)
         }
         self._tally.known(known)
-        queue = {one.key for one in entered if self._tally.entered(one)} - set(withdrawn)
+        await self._distil({key for key, mark in known.items() if mark.state is TurnState.WAITING})
+        withdrawn = [event.key for event in events if isinstance(event, Withdrawn)]
+        await self._enrol([one for one in prepared if one.key in withdrawn], withdrawn)
+        for one in prepared:
+            if one.key not in withdrawn:
+                await self._one(one)
+
+    async def _one(self, turn: Enrolment) -> None:
+        """Enrol one turn and settle it: what a limit leaves out is not even enrolled, so nobody else pays for it."""
+        if turn.skip is None:
+            self._stop_at_limit()
+            await self._wait_or_stop(await self._distilling.closed())
+        await self._distil(await self._enrol([turn], []))
+
+    async def _enrol(self, turns: Sequence[Enrolment], withdrawn: Sequence[str]) -> set[str]:
+        """Enter turns into the ledger; the keys of those that wait to be distilled."""
+        if not turns and not withdrawn:
+            return set()
+        entered = await self._worker(self._store.enrol, turns, None, withdrawn=withdrawn, at=self._reading.now())
+        tell_skipped(self._notifier, turns, entered)
+        waiting = {one.key for one in entered if self._tally.entered(one)}
         self._tally.withdrawn(withdrawn)
-        left_over = {key for key, mark in known.items() if mark.state is TurnState.WAITING}
-        self._tally.waits(left_over & set(elsewhere))
-        await self._distil(queue | left_over - set(elsewhere))
+        return waiting - set(withdrawn)
+
+    def _settled_elsewhere(self, turns: Sequence[Turn]) -> dict[str, Mark]:
+        """What the real store has settled, in a preview; what waits there is still to be read."""
+        marks = self._known_elsewhere({turn.key for turn in turns})
+        return {key: mark for key, mark in marks.items() if mark.state is not TurnState.WAITING}
 
     def _again(self, mark: Mark) -> bool:
         """Whether a known turn gets a new pass: one that a backend settled; what was skipped stays skipped."""
@@ -226,14 +243,11 @@ class Backfill:
         left = set(keys)
         self._tally.waits(left)
         while left:
-            due = await self._worker(
-                self._store.due, at=self._reading.now(), limit=len(left), only=left, backend=self._backend
-            )
+            due = await self._worker(self._store.due, at=self._reading.now(), limit=len(left), only=left, by_hand=True)
             if not due:
                 return
             for key in due:
-                if self._options.limit is not None and self._tally.distilled >= self._options.limit:
-                    raise StoppedError("limit")
+                self._stop_at_limit()
                 record = await self._settled(key)
                 if record is None or record.reason != "resting":  # one that only rests is due again, after the rest
                     left.discard(key)
@@ -242,6 +256,10 @@ class Backfill:
                 if record is not None and record.usage.calls:
                     self._progress(self._place)  # a model takes its time over each turn
 
+    def _stop_at_limit(self) -> None:
+        if self._options.limit is not None and self._tally.distilled >= self._options.limit:
+            raise StoppedError("limit")
+
     async def _settled(self, key: str) -> PassRecord | None:
         """Settle one turn; a short rest of the backend is waited out.
 
@@ -249,11 +267,17 @@ class Backfill:
             StoppedError: no call may be made, or not for long; the turn waits.
         """
         while isinstance(result := await self._distilling.distill_turn(key), Closed):
-            wait = timestamps.seconds_between(self._reading.now(), result.until) if result.until else None
-            if result.why != "resting" or wait is None or wait > PATIENCE_SECONDS:
-                raise StoppedError(result.code, f"{result.text}. {result.fix}".strip(". ") + ".")
-            await self._clock.sleep(max(wait, LEAST_WAIT_SECONDS))
+            await self._wait_or_stop(result)
         return result
+
+    async def _wait_or_stop(self, closed: Closed | None) -> None:
+        """Wait until calls may be made again, if that is soon."""
+        if closed is None:
+            return
+        wait = timestamps.seconds_between(self._reading.now(), closed.until) if closed.until else None
+        if closed.why != "resting" or wait is None or wait > PATIENCE_SECONDS:
+            raise StoppedError(closed.code, f"{closed.text}. {closed.fix}".strip(". ") + ".")
+        await self._clock.sleep(max(wait, LEAST_WAIT_SECONDS))
 
     def _in_range(self, ended_at: str | None) -> bool:
         return self._options.since is None or ended_at is None or ended_at >= self._options.since

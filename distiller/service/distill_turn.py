@@ -7,19 +7,22 @@ goes on from the saved answer, so nothing is asked twice. An answer that nobody 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import msgspec
 
 from distiller import timestamps
-from distiller.distill import price, prompt, recalls, reply, retry, verify, window
+from distiller.distill import planted, price, prompt, recalls, reply, retry, verify, window
 from distiller.errors import (
     BackendError,
     BackendHaltedError,
     BackendUnavailableError,
+    DiskFullError,
     LeaseLostError,
     OutdatedProgramError,
     RequestRefusedError,
+    StoreBusyError,
 )
 from distiller.memory import rank
 from distiller.ports import Backend, Clock, Notifier, Store, Worker
@@ -42,6 +45,8 @@ from distiller.vocabulary import (
 
 LEASE_SECONDS = 300
 PAUSED_LOOK_SECONDS = 60
+SAVE_TRIES = 3
+ANSWER_CHARACTERS = 100_000  # a longer answer is none that we asked for
 REFUSED = "the model refused"
 CUT_OFF = "the answer was cut off at the model's limit: answer shorter"
 
@@ -83,6 +88,10 @@ class Distilling:
         self._rules = rules
         self._owner = owner
 
+    async def closed(self) -> Closed | None:
+        """Why no turn may be distilled now, or None."""
+        return await self._gate.closed()
+
     async def distill_turn(self, key: str) -> PassRecord | Closed | None:
         """Settle one turn, or find out when to try again.
 
@@ -122,6 +131,8 @@ class Distilling:
             settlement = await attempt.settle()
         except OutdatedProgramError:
             await self._give_back(lease)
+            raise
+        except (StoreBusyError, DiskFullError):  # the lease ends by itself; what was answered is saved, or asked again
             raise
         except LeaseLostError:  # taken over, or something was erased meanwhile: what was asked may tell of it
             return None
@@ -191,8 +202,9 @@ class _Attempt:
         try:
             request, given = await self._answered()
         except BackendError as error:
-            await self._gate.failed(error)
-            return self.failed(error)
+            return self.failed(await self._gate.failed(error, self._lease.key))
+        if isinstance(given, Closed):
+            return self._no_room(given)
         problem = unusable(given)
         if problem is not None:
             await self._gate.unusable(problem)
@@ -205,7 +217,7 @@ class _Attempt:
         """What a call without answer makes of the turn."""
         self._spend(self._guessed(error.calls, error.spent_tokens))
         if isinstance(error, BackendHaltedError):
-            return self._waiting("halted", error)
+            return self._waiting("queued" if self._gate.by_hand else "halted", error)
         if isinstance(error, RequestRefusedError):
             return self._unanswered(TurnState.DEAD, error.reason, error)
         return self._again_later(error)
@@ -217,8 +229,11 @@ class _Attempt:
         return self.usage
 
     # -- asking -------------------------------------------------------------------------------------------------
-    async def _answered(self) -> tuple[Request, Reply]:
-        """The question and its answer: a saved one, else a new one; an unusable one is asked for once more."""
+    async def _answered(self) -> tuple[Request, Reply | Closed]:
+        """The question and its answer: a saved one, else a new one; an unusable one is asked for once more.
+
+        Closed if no second call may be made now; the first answer stays saved.
+        """
         saved = self._lease.saved
         if saved is not None:
             request, given = saved.request, saved.reply
@@ -228,6 +243,8 @@ class _Attempt:
         problem = unusable(given)
         if problem is None or request.repair is not None:
             return request, given
+        if (closed := await self._gate.once_more(self._lease)) is not None:
+            return request, closed
         repaired = msgspec.structs.replace(request, repair=problem)
         return repaired, await self._ask(repaired)
 
@@ -237,9 +254,19 @@ class _Attempt:
         given = await self._backend.distill(request)
         self._calling = False
         self._spend(given.usage)
-        given = msgspec.structs.replace(given, text=self._rules.redact(given.text), usage=self.usage)
-        await self._worker(self._store.save_answer, self._lease, request, given, at=self._now())
+        given = msgspec.structs.replace(
+            given, text=self._rules.redact(given.text[:ANSWER_CHARACTERS]), usage=self.usage
+        )
+        await self._save(request, given)
         return given
+
+    async def _save(self, request: Request, given: Reply) -> None:
+        """Keep a paid answer; a busy store is worth several tries."""
+        for _ in range(SAVE_TRIES - 1):
+            with contextlib.suppress(StoreBusyError):
+                await self._worker(self._store.save_answer, self._lease, request, given, at=self._now())
+                return
+        await self._worker(self._store.save_answer, self._lease, request, given, at=self._now())
 
     async def _request(self) -> Request:
         text, rules = self._lease.text, self._rules
@@ -269,7 +296,7 @@ class _Attempt:
         assert isinstance(answer, reply.Answer)  # noqa: S101 -- `unusable` has read it
         lease = self._lease
         verdict = verify.verify(
-            answer,
+            planted.beside(answer, request.window) if self._rules.prompted else answer,
             request.window,
             agent=lease.agent,
             session_id=lease.session_id,
@@ -291,8 +318,14 @@ class _Attempt:
             if by_rule is None:
                 return self._unanswered(TurnState.DEAD, "backend-failed", error)
             wait = max(by_rule, wait or 0)
-        retry_at = timestamps.after(self._now(), seconds=wait) if wait else None  # else the gate says when
+        retry_at = timestamps.after(self._now(), seconds=wait) if counts and wait else None  # else the gate says when
         return self._waiting("retry" if counts else "resting", error, counts=counts, retry_at=retry_at)
+
+    def _no_room(self, closed: Closed) -> Settlement:
+        """The turn waits for its second call; the first is spent."""
+        why = "queued" if self._gate.by_hand else closed.why
+        error = BackendUnavailableError(f"no second call now: {closed.text}", counts=False)
+        return self._waiting(why, error)
 
     def _waiting(
         self, reason: str, error: BackendError, *, counts: bool = False, retry_at: str | None = None

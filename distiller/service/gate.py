@@ -16,12 +16,13 @@ from distiller import timestamps
 from distiller.distill import retry
 from distiller.errors import BackendError, BackendHaltedError, BackendUnavailableError
 from distiller.ports import Clock, Notifier, Store, Worker
-from distiller.vocabulary import Declined, Limits
+from distiller.vocabulary import Declined, Lease, Limits
 
 DUE_REASONS = ("queued", "retry", "behind", "resting")
 SHUT_REASONS = ("halted", "budget")
 BUDGET_DAYS = "budget_days"
 KEPT_BUDGET_DAYS = 10
+QUOTA_REST_SECONDS = 900
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -81,6 +82,11 @@ class Gate:
         self._shut: Closed | None = None  # what turns of the service were last held back for
         self.after_budget = False  # a new day's budget: the newest of what waits goes first, until nothing waits
 
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person's command asks: what it meets is told to them and holds back no turn."""
+        return self._by_hand
+
     async def begin(self) -> None:
         """Forget what halted the backend: the service was started anew, which is how settings come into force."""
         if await self._get(halt_key(self._backend)):
@@ -124,9 +130,10 @@ class Gate:
         """What the next claim may spend; None where nothing is spent."""
         if self._budget is None:
             return None
-        day, _ = self._clock.local_day(self._now())
+        day, tomorrow = self._clock.local_day(self._now())
         limits = Limits(
             since=day,
+            until=tomorrow,
             tokens=self._budget.daily_tokens,
             usd=self._budget.daily_usd,
             calls_per_minute=self._budget.calls_per_minute,
@@ -135,7 +142,17 @@ class Gate:
         )
         if self._purse is None:
             return limits
-        return msgspec.structs.replace(limits, since="", tokens=None, usd=self._purse.usd, purse=self._purse.name)
+        return msgspec.structs.replace(
+            limits, since="", until=None, tokens=None, usd=self._purse.usd, purse=self._purse.name
+        )
+
+    async def once_more(self, lease: Lease) -> Closed | None:
+        """What shuts the gate for a second call about a turn; None if its cost is reserved."""
+        limits = self.limits()
+        if limits is None:
+            return None
+        declined = await self._worker(self._store.reserve, lease, limits, at=self._now())
+        return await self.declined(declined) if declined is not None else None
 
     async def declined(self, declined: Declined) -> Closed:
         """A claim did not fit: for a moment, until tomorrow, or for good where the purse is empty."""
@@ -145,20 +162,31 @@ class Gate:
             self._stopped = Closed("budget", "max-cost", f"the next call may not fit into ${self._purse.usd:g}")
             return self._stopped
         _, tomorrow = self._clock.local_day(self._now())
-        text, fix = "the day's budget is spent; turns wait, nothing is lost", "`distiller config show` lists budget.…"
+        text = "the day's budget is spent; turns wait, nothing is lost"
+        fix = "raise budget.daily_tokens or budget.daily_usd (`distiller config set`) and restart the service"
         await self._note_budget_day()
         return await self._halt(Closed("budget", "budget", text, fix, tomorrow), event="budget.reached")
 
-    async def failed(self, error: BackendError) -> None:
-        """A call brought no answer: halt, rest, or only count it."""
+    async def failed(self, error: BackendError, turn_key: str) -> BackendError:
+        """A call brought no answer: halt, rest, or only count it. Gives the error as the turn has to take it."""
+        if isinstance(error, BackendHaltedError) and error.said_by_model:
+            known = await self._get(rest_key(self._backend)) or {}
+            before = known.get("quota_turn")
+            if before is None:
+                await self._rest(str(error), asked_seconds=QUOTA_REST_SECONDS, told=True, quota_turn=turn_key)
+            if before in (None, turn_key):  # twice in one turn is the turn's doing, in two turns the account's
+                return BackendUnavailableError(
+                    str(error), counts=before is not None, calls=error.calls, spent_tokens=error.spent_tokens
+                )
         if isinstance(error, BackendHaltedError):
             _, tomorrow = self._clock.local_day(self._now())
             until = tomorrow if error.reason == "quota" else None
             await self._halt(Closed("halted", error.reason, str(error), error.fix, until), event="daemon.halted")
-            return
+            return error
         asked = error.retry_after_seconds if isinstance(error, BackendUnavailableError) else None
         told = isinstance(error, BackendUnavailableError) and not error.counts
         await self._rest(str(error), asked_seconds=asked, told=told)
+        return error
 
     async def unusable(self, problem: str) -> None:
         """An answer came that nobody can use; too many in a row rest like failures."""
@@ -186,12 +214,13 @@ class Gate:
         self._notifier.event(event, level=level, reason=closed.code, backend=self._backend, until=closed.until)
         return closed
 
-    async def _rest(self, text: str, *, asked_seconds: float | None, told: bool) -> None:
+    async def _rest(self, text: str, *, asked_seconds: float | None, told: bool, quota_turn: str | None = None) -> None:
         known = await self._get(rest_key(self._backend)) or {}
         failures, now = known.get("failures", 0) + 1, self._now()
-        seconds = asked_seconds or retry.rest_seconds(failures, told=told)
+        seconds = retry.rest_as_asked(asked_seconds, failures, told=told)
         until = timestamps.after(now, seconds=seconds) if seconds else None
-        await self._put(rest_key(self._backend), {"failures": failures, "text": text, "at": now, "until": until})
+        rest = {"failures": failures, "text": text, "at": now, "until": until, "quota_turn": quota_turn}
+        await self._put(rest_key(self._backend), rest)
         if until:
             self._notifier.event("backend.resting", level="warning", backend=self._backend, until=until, problem=text)
 
@@ -225,8 +254,8 @@ def rest_key(backend: str) -> str:
 
 
 def over(record: dict[str, Any], now: str) -> bool:
-    """Whether a halt or rest has ended by itself."""
-    return record["until"] is not None and record["until"] <= now
+    """Whether a halt or rest has ended by itself; one that lies ahead was noted by a clock that was set back since."""
+    return record["until"] is not None and (record["until"] <= now or record["at"] > now)
 
 
 def resting(record: dict[str, Any] | None, now: str) -> Closed | None:

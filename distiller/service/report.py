@@ -52,6 +52,11 @@ EXPLANATIONS = {
     ("waiting", "behind"): "An earlier turn of its session is due first.",
     ("waiting", "retry"): "The backend failed; it is tried again at the time shown.",
     ("waiting", "resting"): "The backend rests (it was busy or away); `distiller status` says until when.",
+    (
+        "waiting",
+        "by-hand",
+    ): "It was read for a `distiller backfill` with another backend or money of its own, and waits for "
+    "the same command.",
     ("waiting", "budget"): "The day's budget is spent; it is distilled when a new day begins, or with a larger budget.",
     ("waiting", "project"): "You have not said yet whether this project may be read.",
     ("waiting", "halted"): "The service is halted; `distiller status` says why and what to do.",
@@ -94,7 +99,11 @@ class AgentRow(msgspec.Struct, frozen=True):
 
 def explain(row: TurnRow) -> str:
     """One sentence for a turn's state."""
-    return EXPLANATIONS.get((row.state.value, row.reason), f"{row.state.value}: {row.reason or 'no reason recorded'}.")
+    by_hand = row.state is TurnState.WAITING and row.by_hand
+    return EXPLANATIONS.get(
+        (row.state.value, "by-hand" if by_hand else row.reason),
+        f"{row.state.value}: {row.reason or 'no reason recorded'}.",
+    )
 
 
 def status(
@@ -106,6 +115,7 @@ def status(
     backend: str,
     model: str | None,
     budget: Budget | None,
+    priced: bool,
     clock: Clock,
     roots: Mapping[str, Sequence[str]],
     path: str,
@@ -131,7 +141,7 @@ def status(
         else live.get("heartbeat_at")
     )
     at_budget = halt is not None and halt["reason"] == "budget"
-    oldest_due = None if paused or at_budget else totals.oldest_waiting_at
+    oldest_due = None if paused or at_budget or rest else totals.oldest_due_at
     problems = found_problems(live, None if at_budget else halt, oldest_due, now)
     if budget is not None and (bad := spending.badly_answered(store, now)):
         problems.append(Problem("answers-unusable", bad, "choose another model: `distiller config set`"))
@@ -163,6 +173,7 @@ def status(
             "budget_tokens": budget.daily_tokens if budget else None,
             "budget_usd": budget.daily_usd if budget else None,
         },
+        "priced": priced,
         "note": told(halt if at_budget else None, rest, spending.enough(store, clock, budget) if budget else None),
         "facts": totals.facts,
         "candidates": totals.candidates,
@@ -219,7 +230,8 @@ def found_problems(
         fix = f"{halt['fix']}, then `distiller resume`" if halt.get("fix") else "distiller resume"
         problems.append(Problem(str(halt["reason"]), f"Halted: {halt['text']}. Turns wait.", fix))
     if oldest_waiting_at is not None and timestamps.seconds_between(oldest_waiting_at, now) > WAITING_LIMIT_SECONDS:
-        problems.append(Problem("waiting-long", f"A turn waits since {oldest_waiting_at}.", "see `distiller logs`"))
+        text = f"A turn could have been read since {oldest_waiting_at} and was not."
+        problems.append(Problem("waiting-long", text, "see `distiller logs`"))
     return problems
 
 

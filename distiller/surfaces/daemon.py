@@ -216,7 +216,6 @@ class Daemon:
             at=self._app.now(),
             limit=BATCH,
             newest_first=self._gate.after_budget,
-            backend=self._app.config.settings.backend,
         )
         self._gate.after_budget = self._gate.after_budget and bool(keys)
         settled = 0

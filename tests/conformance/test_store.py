@@ -462,31 +462,118 @@ def test_held_turns_are_not_due_until_they_are_let_go(store: Store, reason: str)
     assert store.due(at=LATER, limit=9) == ["k1"]
 
 
-def test_a_turn_wanted_for_one_backend_is_due_for_no_other(store: Store) -> None:
-    """Who asked for a better reading does not get it from the backend at hand, and it holds nobody else back."""
-    other = enrolment("k2", message_ids=("b",), ended_at=after(AT, seconds=9))
-    store.enrol([enrolment("k1", wanted="anthropic"), other], None, at=AT)
+def test_a_turn_enrolled_by_hand_is_left_alone_by_the_service_and_holds_none_of_its_turns_back(store: Store) -> None:
+    """Who pays for a reading gets it from the command at hand, and nobody waits for it meanwhile."""
+    later = enrolment("k2", message_ids=("b",), ended_at=after(AT, seconds=9))
+    store.enrol([enrolment("k1", by_hand=True), later], None, at=AT)
 
-    assert store.due(at=LATER, limit=9) == ["k1"]
-    assert store.due(at=LATER, limit=9, backend="anthropic") == ["k1"]
-    assert store.due(at=LATER, limit=9, backend="embedded") == ["k2"]
+    assert store.due(at=LATER, limit=9) == ["k2"]
+    assert store.due(at=LATER, limit=9, by_hand=True) == ["k1"]
+    assert store.due(at=LATER, limit=9, by_hand=True, only={"k1"}) == ["k1"]
 
 
-def test_what_a_turn_is_wanted_for_lasts_until_a_later_revision_says_otherwise(store: Store) -> None:
-    """Being read again, halted or tried again changes nothing; asking again does."""
-    store.enrol([enrolment("k1", wanted="anthropic")], None, at=AT)
-    store.enrol([enrolment("k1", wanted="embedded")], None, at=AT)
-    store.hold("halted", from_reasons=["queued"], at=AT)
-    store.hold(None, from_reasons=["halted"], at=AT)
+def test_whose_turn_it_is_lasts_until_a_later_revision_says_otherwise(store: Store) -> None:
+    """Being read again, dying or being tried again changes nothing; new words or asking again do."""
+    store.enrol([enrolment("k1", by_hand=True)], None, at=AT)
+    store.enrol([enrolment("k1")], None, at=AT)
     store.commit(settled(TurnState.DEAD, "backend-failed"), take(store), at=AT)
     store.requeue(TurnQuery(), at=AT)
-    assert store.due(at=AT, limit=9, backend="embedded") == []
+    assert store.due(at=AT, limit=9) == []
 
     store.enrol([enrolment("k1", digest="d2", words="w2")], None, at=AT)
-    assert store.due(at=AT, limit=9, backend="embedded") == ["k1"]
+    assert store.due(at=AT, limit=9) == ["k1"]
     store.commit(settled(TurnState.EMPTY, "one-off"), take(store), at=AT)
-    store.enrol([enrolment("k1", digest="d2", words="w2", again=True, wanted="claude-cli")], None, at=AT)
-    assert [store.due(at=AT, limit=9, backend=name) for name in ("embedded", "claude-cli")] == [[], ["k1"]]
+    store.enrol([enrolment("k1", digest="d2", words="w2", again=True, by_hand=True)], None, at=AT)
+    assert store.due(at=AT, limit=9) == []
+    assert store.due(at=AT, limit=9, by_hand=True) == ["k1"]
+
+
+@pytest.mark.parametrize("reason", ["halted", "budget"])
+def test_a_command_is_not_bound_by_what_holds_the_service_back(store: Store, reason: str) -> None:
+    """The person's own command takes turns that are halted or over the service's budget, but no failed one early."""
+    store.enrol([enrolment("k1"), enrolment("k2", message_ids=("b",), of=session("s2"))], None, at=AT)
+    store.commit(replace(waits(AT), reason=reason), take(store), at=AT)
+    store.commit(waits(after(LATER, seconds=60)), take(store, "k2"), at=AT)
+
+    assert store.due(at=LATER, limit=9) == []
+    assert store.due(at=LATER, limit=9, by_hand=True) == ["k1"]
+    assert store.due(at=after(LATER, seconds=60), limit=9, by_hand=True) == ["k1", "k2"]
+
+
+def test_not_even_a_command_takes_a_turn_of_an_unanswered_project_or_a_leased_one(store: Store) -> None:
+    """Yes or no comes first, and whoever works on a turn keeps it."""
+    of = [session("s1"), session("s2"), session("s3")]
+    waiting = [enrolment(f"k{n}", of=one, message_ids=(f"m{n}",), by_hand=True) for n, one in enumerate(of)]
+    store.enrol([replace(waiting[0], wait="project"), *waiting[1:]], None, at=AT)
+    take(store, "k1")
+
+    assert store.due(at=AT, limit=9, by_hand=True) == ["k2"]
+
+
+def test_a_commands_turns_come_in_order_and_do_not_wait_for_what_nobody_will_settle(store: Store) -> None:
+    """Of its own turns the earlier goes first; a foreign one goes first only if the service settles it soon."""
+    by_hand = {number: number != 1 for number in range(4)}
+    turns = [
+        enrolment(f"k{n}", message_ids=(f"m{n}",), ended_at=after(AT, seconds=n), by_hand=own)
+        for n, own in by_hand.items()
+    ]
+    store.enrol(turns, None, at=AT)
+
+    assert store.due(at=LATER, limit=9, by_hand=True, only={"k2", "k3", "k0"}) == ["k0"]
+    assert store.due(at=LATER, limit=9, by_hand=True, only={"k2", "k3"}) == []
+    store.commit(waits(after(LATER, seconds=601)), take(store, "k1", at=LATER), at=LATER)
+    assert store.due(at=LATER, limit=9, by_hand=True, only={"k2", "k3"}) == ["k2"]
+    assert store.due(at=after(LATER, seconds=1), limit=9, by_hand=True, only={"k2", "k3"}) == []
+    store.hold("budget", from_reasons=["retry"], at=LATER)
+    assert store.due(at=after(LATER, seconds=1), limit=9, by_hand=True, only={"k2", "k3"}) == ["k2"]
+
+
+def test_what_holds_the_service_back_does_not_touch_turns_enrolled_by_hand(store: Store) -> None:
+    """A halt of the service's backend says nothing of a command with another one."""
+    store.enrol([enrolment("k1", by_hand=True), enrolment("k2", message_ids=("b",))], None, at=AT)
+
+    assert store.hold("halted", from_reasons=["queued"], at=AT) == 1
+    assert [store.turn(key)[0].reason for key in ("k1", "k2")] == ["queued", "halted"]
+    assert store.due(at=AT, limit=9, by_hand=True) == ["k1"]
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize(
+    ("level", "target", "left"),
+    [
+        ("all", "", []),
+        ("project", "p1", ["k2"]),
+        ("session", "claude_code:s1", ["k2", "k3"]),
+        ("session", "codex:s1", ["k1", "k2", "k3"]),
+    ],
+)
+def test_turns_under_an_open_pause_are_not_due(
+    store: Store, level: str, target: str, left: list[str], *, by_hand: bool
+) -> None:
+    """Off means off, for the service and for commands; when the pause is over they are due again."""
+    second = enrolment("k2", of=session("s2"), message_ids=("b",), project_key="p2", by_hand=by_hand)
+    third = enrolment("k3", of=session("s3"), message_ids=("c",), by_hand=by_hand)
+    store.enrol([enrolment("k1", by_hand=by_hand), second, third], None, at=AT)
+    store.pause(Pause("one", level, target, after(AT, seconds=1), after(AT, seconds=100)))
+
+    before, during, afterwards = (
+        store.due(at=after(AT, seconds=seconds), limit=9, by_hand=by_hand) for seconds in (0, 1, 100)
+    )
+
+    assert during == left
+    assert before == afterwards == ["k1", "k2", "k3"]
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_paused_turn_holds_back_its_session_only_if_its_pause_is_over_soon(store: Store, *, by_hand: bool) -> None:
+    """A session that moved to another project goes on while the first one is switched off."""
+    moved = enrolment("k2", message_ids=("b",), project_key="p2", ended_at=after(AT, seconds=9), by_hand=by_hand)
+    store.enrol([enrolment("k1", by_hand=by_hand), moved], None, at=AT)
+    store.pause(Pause("one", "project", "p1", AT, LATER))
+
+    assert store.due(at=after(LATER, seconds=-601), limit=9, by_hand=by_hand) == ["k2"]
+    assert store.due(at=after(LATER, seconds=-600), limit=9, by_hand=by_hand) == []
+    assert store.due(at=LATER, limit=9, by_hand=by_hand) == ["k1"]
 
 
 # --- spending -----------------------------------------------------------------------------------------------------
@@ -606,6 +693,83 @@ def test_a_second_crash_finds_the_answer_again_and_each_call_counts_once(store: 
     assert sum(one.usage.calls for one in store.spending(since="")) == 2
 
 
+@pytest.mark.parametrize("end", ["queued", "halted", "retry"])
+def test_an_answer_that_was_not_judged_is_handed_on_however_its_pass_ended(store: Store, end: str) -> None:
+    """Stopped, or without a second answer: what was paid is not asked again, and whose answer it is stays known."""
+    limits = Limits(since=AT, tokens=1000, reserved_tokens=1000)
+    store.enrol([enrolment("k1")], None, at=AT)
+    for seconds in (0, 1):
+        lease = take(store, at=after(AT, seconds=seconds), limits=limits)
+        if lease.saved is None:
+            store.save_answer(lease, asked(), answered("prose"), at=AT)
+        used = answered().usage if lease.saved is None else Usage()
+        store.commit(replace(waits(AT), reason=end, usage=used), lease, at=AT)
+
+    lease = take(store, at=LATER, limits=limits)
+
+    assert lease.saved == Saved(asked(), answered("prose", usage=Usage()))
+    assert store.exchange(lease.pass_id) == (asked(), "prose")
+    assert {(one.backend, one.model, one.prompt_version) for one in store.passes("k1")} == {("anthropic", "haiku", "1")}
+    today = store.totals(day_from=AT).today
+    assert (today.calls, today.input_tokens) == (1, 400)
+
+
+def test_the_newest_of_several_answers_is_handed_on(store: Store) -> None:
+    """A clock that was set back in between does not bring an older answer back."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    for at, text in ((LATER, "first"), (AT, "second")):
+        lease = take(store, at=at)
+        store.save_answer(lease, asked(), answered(text), at=at)
+        store.commit(waits(at), lease, at=at)
+
+    assert take(store, at=LATER).saved == Saved(asked(), answered("second", usage=Usage()))
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_requeued_dead_turn_is_asked_anew(store: Store, *, between: bool) -> None:
+    """An answer that made a turn die is not judged a second time, nor after a pass that came to nothing."""
+    limits = Limits(since="", tokens=400, reserved_tokens=5)
+    store.enrol([enrolment("k1")], None, at=AT)
+    lost = take(store, owner="dead")
+    store.save_answer(lost, asked(), answered("prose"), at=AT)
+    store.commit(settled(TurnState.DEAD, "answer-unusable", usage=answered().usage), take(store, at=LATER), at=LATER)
+    store.requeue(TurnQuery(), at=LATER)
+    if between:
+        store.commit(waits(LATER), take(store, at=LATER), at=LATER)
+
+    assert store.claim("k1", owner="me", at=LATER, limits=limits) == Declined("budget")
+    lease = take(store, at=LATER)
+    assert (lease.saved, store.exchange(lease.pass_id)) == (None, (None, None))
+    store.save_answer(lease, asked(), answered("better"), at=LATER)
+    assert take(store, at=after(LATER, seconds=3600)).saved == Saved(asked(), answered("better"))
+
+
+def test_the_answer_of_another_revision_or_turn_is_not_handed_on(store: Store) -> None:
+    """New words are a new question."""
+    enrol_many(store, 2)
+    lease = take(store, "k0")
+    store.save_answer(lease, asked(), answered(), at=AT)
+    store.commit(waits(AT), lease, at=AT)
+    store.enrol([enrolment("k0", of=session("s0"), digest="d2", words="w2")], None, at=AT)
+
+    assert [take(store, key).saved for key in ("k0", "k1")] == [None, None]
+
+
+def test_no_answer_is_handed_on_after_its_days_or_after_an_erasure(store: Store) -> None:
+    """What was to be forgotten does not come back in the next pass."""
+    enrol_many(store, 2)
+    for key in ("k0", "k1"):
+        lease = take(store, key)
+        store.save_answer(lease, asked("From now on use uv" if key == "k1" else "grün"), answered(), at=AT)
+        store.commit(waits(AT), lease, at=AT)
+    store.apply(Plan((add("f1", evidence=(quote("u9", "k9"),)),)), actor="pass", at=AT)
+
+    store.erase(["f1"], at=AT)
+    assert take(store, "k1").saved is None
+    store.expire(Retention(), at=after(AT, seconds=31 * 86400))
+    assert take(store, "k0").saved is None
+
+
 def test_question_and_answer_are_kept_for_people(store: Store) -> None:
     """`why` shows what was asked and what came back; of other passes there is nothing."""
     store.enrol([enrolment("k1")], None, at=AT)
@@ -695,6 +859,161 @@ def test_a_turn_tried_twice_in_a_minute_is_one_turn(store: Store) -> None:
     (found,) = store.spending(since=AT)
 
     assert (found.turns, found.usage.calls) == (1, 2)
+
+
+# --- a further call -----------------------------------------------------------------------------------------------
+
+
+def test_a_further_call_is_reserved_on_top_and_a_kill_leaves_it_spent(store: Store) -> None:
+    """A repair is paid for before it is made: nobody knows whether it was when its process died."""
+    limits = Limits(since=AT, tokens=1000, usd=0.02, reserved_tokens=500, reserved_usd=0.01)
+    enrol_many(store, 2)
+    lease = take(store, "k0", owner="dead", limits=limits)
+    used = Usage(calls=1, input_tokens=400, output_tokens=100, cost_usd=0.01)
+    store.save_answer(lease, asked(), answered("prose", usage=used), at=AT)
+
+    assert store.reserve(lease, limits, at=AT) is None
+
+    reserved = replace(used, calls=2, input_tokens=900, cost_usd=0.02)
+    assert store.totals(day_from=AT).today == reserved
+    assert store.claim("k1", owner="me", at=AT, limits=replace(limits, reserved_tokens=1)) == Declined("budget")
+    assert take(store, "k0", at=LATER, limits=limits).saved == Saved(asked(), answered("prose", usage=reserved))
+    assert store.totals(day_from=AT).today == reserved
+
+
+def test_what_a_further_call_used_takes_the_place_of_what_it_reserved(store: Store) -> None:
+    """Each answer, and the end of the pass, say what all its calls used."""
+    limits = Limits(since=AT, reserved_tokens=500, reserved_usd=0.01)
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store, limits=limits)
+    store.save_answer(lease, asked(), answered("prose"), at=AT)
+    store.reserve(lease, limits, at=AT)
+    both = Usage(calls=2, input_tokens=700, output_tokens=90, cost_usd=0.006)
+
+    store.save_answer(lease, asked(repair="prose"), answered(usage=both), at=AT)
+    assert store.totals(day_from=AT).today == both
+    store.commit(settled(TurnState.EMPTY, "one-off", usage=replace(both, took_ms=5)), lease, at=AT)
+    assert store.totals(day_from=AT).today == replace(both, took_ms=5)
+
+
+@pytest.mark.parametrize(
+    ("limits", "no"),
+    [
+        (Limits(since=AT, tokens=899, reserved_tokens=500), Declined("budget")),
+        (Limits(since=AT, usd=0.013, reserved_usd=0.01), Declined("budget")),
+        (Limits(since="", calls_per_minute=1), Declined("burst", until=after(AT, seconds=60))),
+    ],
+    ids=["tokens", "money", "burst"],
+)
+def test_a_further_call_that_does_not_fit_is_declined_and_changes_nothing(
+    store: Store, limits: Limits, no: Declined
+) -> None:
+    """What the pass holds itself counts too; its lease and its answer stay."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store)
+    used = Usage(calls=1, input_tokens=400, cost_usd=0.004)
+    store.save_answer(lease, asked(), answered(usage=used), at=AT)
+
+    assert store.reserve(lease, limits, at=AT) == no
+
+    assert store.totals(day_from=AT).today == used
+    assert store.commit(settled(TurnState.EMPTY, "one-off"), lease, at=AT).reason == "one-off"
+
+
+def test_who_has_lost_the_lease_reserves_nothing(store: Store) -> None:
+    """A pass that was taken over makes no further call."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    dead = take(store, owner="dead")
+    take(store, at=LATER)
+    before = store.totals(day_from=AT)
+
+    with pytest.raises(LeaseLostError):
+        store.reserve(dead, Limits(since=AT, reserved_tokens=5), at=LATER)
+
+    assert store.totals(day_from=AT) == before
+
+
+def test_a_repair_of_an_answer_that_was_handed_on_is_reserved_like_any_call(store: Store) -> None:
+    """The claim cost nothing; the one call that follows does, and counts as one."""
+    limits = Limits(since=LATER, tokens=500, calls_per_minute=1, reserved_tokens=500, reserved_usd=0.01)
+    enrol_many(store, 2)
+    store.save_answer(take(store, "k0", owner="dead"), asked(), answered("prose"), at=AT)
+    lease = take(store, "k0", at=LATER, limits=limits)
+
+    assert store.reserve(lease, limits, at=LATER) is None
+
+    assert store.passes("k0")[0].usage == Usage(calls=1, input_tokens=500, cost_usd=0.01)
+    burst = replace(limits, tokens=None)
+    assert store.claim("k1", owner="me", at=LATER, limits=burst) == Declined("burst", until=after(LATER, seconds=60))
+
+
+def test_a_reserved_call_of_unknown_price_costs_tokens_only(store: Store) -> None:
+    """An unknown price is not made a known one of nothing."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store)
+    store.save_answer(lease, asked(), answered(usage=Usage(calls=1, input_tokens=400)), at=AT)
+
+    store.reserve(lease, Limits(since=AT, reserved_tokens=500), at=AT)
+
+    assert store.totals(day_from=AT).today == Usage(calls=2, input_tokens=900, cost_usd=None)
+
+
+def test_a_burst_counts_calls_not_passes(store: Store) -> None:
+    """A pass that asked twice counts twice until both are a minute old; a reserved call counts like a made one."""
+    limits = Limits(since="", calls_per_minute=3, reserved_tokens=1)
+    enrol_many(store, 3)
+    twice = settled(TurnState.EMPTY, "one-off", usage=Usage(calls=2))
+    store.commit(twice, take(store, "k0", limits=limits), at=AT)
+    lease = take(store, "k1", at=after(AT, seconds=10), limits=limits)
+
+    now = after(AT, seconds=20)
+    assert store.claim("k2", owner="me", at=now, limits=limits) == Declined("burst", until=after(AT, seconds=60))
+    assert store.reserve(lease, replace(limits, calls_per_minute=4), at=now) is None
+    five = replace(limits, calls_per_minute=4)
+    assert store.claim("k2", owner="me", at=now, limits=five) == Declined("burst", until=after(AT, seconds=60))
+    two = replace(limits, calls_per_minute=2)
+    assert store.claim("k2", owner="me", at=now, limits=two) == Declined("burst", until=after(AT, seconds=70))
+    assert take(store, "k2", at=after(AT, seconds=60), limits=limits).attempt == 1
+
+
+def test_passes_of_a_clock_that_was_ahead_do_not_spend_the_day(store: Store) -> None:
+    """The purse counts from `since` up to `until`, which is left out, for claims and for further calls."""
+    limits = Limits(since=AT, until=LATER, tokens=500, reserved_tokens=500)
+    enrol_many(store, 3)
+    take(store, "k0", at=LATER, limits=limits)
+
+    lease = take(store, "k1", at=after(LATER, seconds=-0.001), limits=limits)
+
+    assert store.claim("k2", owner="me", at=AT, limits=limits) == Declined("budget")
+    assert store.reserve(lease, limits, at=AT) == Declined("budget")
+    assert store.reserve(lease, replace(limits, until=after(LATER, seconds=-0.001)), at=AT) is None
+
+
+@pytest.mark.parametrize(
+    ("reported", "kept"),
+    [
+        (Usage(-1, -5, -5, -5, -5, -0.5, -1), Usage(cost_usd=0)),
+        (
+            Usage(10**30, 10**30, 10**30, 10**30, 10**30, 10**400, 10**30),
+            Usage(10**12, 10**12, 10**12, 10**12, 10**12, 10**6, 10**12),
+        ),
+        (Usage(cost_usd=float("nan")), Usage()),
+        (Usage(cost_usd=float("inf")), Usage()),
+        (Usage(cost_usd=float("-inf")), Usage()),
+    ],
+    ids=["negative", "huge", "nan", "infinite", "minus-infinite"],
+)
+def test_no_usage_that_a_backend_reports_breaks_the_books(store: Store, reported: Usage, kept: Usage) -> None:
+    """An answer is kept and a turn settled whatever it is said to have cost; sums and limits go on working."""
+    limits = Limits(since=AT, calls_per_minute=2, reserved_tokens=1)
+    enrol_many(store, 2)
+    lease = take(store, "k0")
+
+    store.save_answer(lease, asked(), answered(usage=reported), at=AT)
+    assert store.totals(day_from=AT).today == kept
+    assert store.commit(settled(TurnState.EMPTY, "one-off", usage=reported), lease, at=AT).usage == kept
+    assert store.totals(day_from=AT).today == kept
+    assert isinstance(store.claim("k1", owner="me", at=AT, limits=limits), Declined if kept.calls else Lease)
 
 
 # --- settling -----------------------------------------------------------------------------------------------------
@@ -1005,6 +1324,20 @@ def test_a_decided_proposal_is_not_opened_again_by_the_same_words(store: Store) 
     assert (store.proposals(), len(store.proposals(status="rejected"))) == ([], 1)
 
 
+def test_a_file_and_its_changed_copy_do_not_revise_each_other_for_ever(store: Store) -> None:
+    """Two files tell one turn in different words: each telling is read once, whichever comes next."""
+    one = enrolment("k1", words="w1", digest="d1")
+    other = enrolment("k1", words="w2", digest="d2")
+    how = []
+    for turn in (one, other, one, other):
+        (entered,) = store.enrol([turn], None, at=AT)
+        how.append(entered.how)
+        if entered.state is TurnState.WAITING:
+            store.commit(settled(TurnState.EMPTY, "one-off"), take(store), at=AT)
+
+    assert how == [EnrolledAs.NEW, EnrolledAs.REVISION, EnrolledAs.KNOWN, EnrolledAs.KNOWN]
+
+
 def test_an_erased_fact_does_not_come_back_from_the_same_words(store: Store) -> None:
     """F32: the turn that made it is distilled again, and the fact stays gone; said anew it may return."""
     store.enrol([enrolment("k1")], None, at=AT)
@@ -1302,6 +1635,23 @@ def test_totals_count_each_turn_once(store: Store) -> None:
     assert totals.last_error == (AT, "too-long", f"too-long (turn {store.turn('k1')[0].id})")
     assert (totals.sessions, totals.lines_malformed, totals.lines_too_long) == ({"claude_code": 4}, 2, 1)
     assert totals.lines_unknown == {"x": 4, "y": 1}
+
+
+def test_the_oldest_due_turn_is_one_that_the_service_could_have_settled(store: Store) -> None:
+    """A turn that must wait counts from the end of its wait; one that is not the service's to settle never does."""
+    enrol_many(store, 3)
+    store.enrol([enrolment("k9", of=session("s9"), message_ids=("m9",), by_hand=True)], None, at=AT)
+    assert store.totals(day_from=AT).oldest_due_at == AT
+
+    for number, seconds in enumerate((3600, 1800)):
+        store.commit(waits(after(AT, seconds=seconds)), take(store, f"k{number}"), at=AT)
+    store.commit(replace(waits(AT), reason="project"), take(store, "k2"), at=AT)
+    totals = store.totals(day_from=AT)
+    assert (totals.oldest_due_at, totals.oldest_waiting_at) == (after(AT, seconds=1800), AT)
+
+    for reason in ("halted", "budget"):
+        store.hold(reason, from_reasons=["retry", "halted"], at=AT)
+        assert store.totals(day_from=AT).oldest_due_at is None
 
 
 @pytest.mark.parametrize("kind", ["fake", "sqlite"])

@@ -45,7 +45,8 @@ limits = st.sampled_from(
         None,
         Limits(since=AT, tokens=250, reserved_tokens=100),
         Limits(since=after(AT, seconds=300), usd=0.5, reserved_tokens=100, reserved_usd=0.25),
-        Limits(since="", calls_per_minute=1, reserved_tokens=100, purse="backfill-1"),
+        Limits(since="", until=after(AT, seconds=100), tokens=300, reserved_tokens=100, reserved_usd=0.125),
+        Limits(since="", calls_per_minute=2, reserved_tokens=100, purse="backfill-1"),
     ]
 )
 
@@ -91,7 +92,7 @@ class Stores(RuleBasedStateMachine):
     @rule(
         key=keys,
         of=sessions,
-        wanted=st.sampled_from([None, None, "anthropic"]),
+        by_hand=st.sampled_from([False, False, True]),
         words=st.sampled_from(["w1", "w2"]),
         digest=st.sampled_from(["a", "b"]),
         ids=st.lists(st.sampled_from(["m1", "m2", "m3"]), unique=True, max_size=2),
@@ -104,7 +105,7 @@ class Stores(RuleBasedStateMachine):
         *,
         key: str,
         of: str,
-        wanted: str | None,
+        by_hand: bool,
         words: str,
         digest: str,
         ids: list[str],
@@ -116,7 +117,7 @@ class Stores(RuleBasedStateMachine):
         turn = enrolment(
             key,
             of=session(of),
-            wanted=wanted,
+            by_hand=by_hand,
             words=words,
             digest=words + digest,
             message_ids=tuple(ids),
@@ -153,7 +154,7 @@ class Stores(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         calls=st.sampled_from([1, 2]),
-        cost_usd=st.sampled_from([None, 0.125]),
+        cost_usd=st.sampled_from([None, 0.125, -1, float("nan")]),
         fault=st.sampled_from([None, "cut-off"]),
         said=st.sampled_from(["Something else", "From now on use uv"]),
     )
@@ -162,6 +163,12 @@ class Stores(RuleBasedStateMachine):
         lease = data.draw(st.sampled_from(self.leases))
         usage = Usage(calls=calls, input_tokens=9, output_tokens=calls, cost_usd=cost_usd)
         self.both("save_answer", lease, asked(said), answered("x", usage=usage, fault=fault), at=self.at)
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data(), limits=limits.filter(bool))
+    def reserve(self, data: st.DataObject, limits: Limits) -> None:
+        """A pass wants to ask once more, perhaps beyond the budget."""
+        self.both("reserve", data.draw(st.sampled_from(self.leases)), limits, at=self.at)
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data(), slug=slugs, said=st.sampled_from([0, 50, 5000]), note=st.sampled_from([None, "A note."]))
@@ -206,9 +213,15 @@ class Stores(RuleBasedStateMachine):
 
     @rule(level=st.sampled_from(["all", "project"]))
     def pause(self, level: str) -> None:
-        """The person switches off for a moment."""
+        """The person had switched off for a moment."""
         target = "" if level == "all" else "p1"
         self.both("pause", Pause(f"p-{self.at}", level, target, after(AT, seconds=3), after(AT, seconds=4)))
+
+    @rule(seconds=st.sampled_from([100, 4000]))
+    def pause_now(self, seconds: int) -> None:
+        """The person switches a session off for a while."""
+        until = after(self.at, seconds=seconds)
+        self.both("pause", Pause(f"now-{self.at}", "session", "claude_code:s1", self.at, until))
 
     @rule(data=st.data(), to=st.sampled_from([FactStatus.BINNED, FactStatus.ACTIVE]))
     def edit(self, data: st.DataObject, to: FactStatus) -> None:
@@ -242,8 +255,9 @@ class Stores(RuleBasedStateMachine):
             for record in self.both("passes", turn.key):
                 self.both("exchange", record.id)
         self.both("spending", since="")
-        for backend in (None, "embedded", "anthropic"):
-            self.both("due", at=self.at, limit=9, backend=backend)
+        for by_hand in (False, True):
+            self.both("due", at=self.at, limit=9, by_hand=by_hand)
+            self.both("due", at=self.at, limit=9, by_hand=by_hand, only=["k2", "k3"])
         self.both("lease_owners", at=self.at)
         self.both("sessions")
         fake, real = self.fake.totals(day_from=AT), self.real.totals(day_from=AT)

@@ -279,7 +279,7 @@ class FakeStore:
         else:
             state.turns[key].append(
                 LedgerEntry(
-                    turn=newest.turn,
+                    turn=replace(newest.turn, by_hand=False),
                     revision=newest.revision + 1,
                     state=TurnState.SKIPPED,
                     reason="withdrawn",
@@ -326,22 +326,20 @@ class FakeStore:
         limit: int,
         only: Collection[str] | None = None,
         newest_first: bool = False,
-        backend: str | None = None,
+        by_hand: bool = False,
     ) -> list[str]:
         """Turns that may be claimed now."""
         soon = after(at, seconds=BEHIND_SECONDS)
         ready: list[str] = []
         behind: set[tuple[str, str]] = set()
         for entry in self._waiting():
-            if backend is not None and entry.turn.wanted not in (None, backend):
-                continue
-            held = entry.reason in HELD
-            later = entry.retry_at is not None and entry.retry_at > at
-            leased = entry.until is not None and entry.until > at
             wanted = only is None or entry.turn.key in only
-            if not (held or later or leased or entry.session in behind) and wanted:
+            leased = entry.until is not None and entry.until > at
+            off = leased or entry.session in behind or paused(self.state, entry, at)
+            if wanted and not off and (for_command(entry, at) if by_hand else for_service(entry, at)):
                 ready.append(entry.turn.key)
-            if not held and (entry.retry_at is None or entry.retry_at <= soon):
+            commanded = by_hand and wanted and for_command(entry, soon)
+            if (commanded or for_service(entry, soon)) and not paused(self.state, entry, soon):
                 behind.add(entry.session)
         return (ready[::-1] if newest_first else ready)[:limit]
 
@@ -361,7 +359,7 @@ class FakeStore:
                 return None
             if entry.until is not None and entry.until > at:
                 return None
-            saved = left_saved(state, entry)
+            saved = handed_on(state, entry)
             costs = limits if saved is None else None
             if costs is not None and (no := ledger.declined(costs, spent(state, costs, at), at=at)) is not None:
                 return no
@@ -400,6 +398,20 @@ class FakeStore:
             raise LeaseLostError(f"turn {lease.key} was taken over by another process; nothing was written")
         return entry
 
+    def reserve(self, lease: Lease, limits: Limits, *, at: str) -> Declined | None:
+        """Reserve a further call."""
+        with self._writing() as state:
+            self._held(state, lease)
+            if (no := ledger.declined(limits, spent(state, limits, at), at=at)) is not None:
+                return no
+            attempt = state.attempts[lease.pass_id]
+            held = attempt.record.usage
+            usd = held.cost_usd if limits.reserved_usd == 0 else (held.cost_usd or 0) + limits.reserved_usd
+            tokens = held.input_tokens + limits.reserved_tokens
+            usage = replace(held, calls=calls_of(held) + 1, input_tokens=tokens, cost_usd=usd)
+            attempt.record = replace(attempt.record, usage=usage)
+            return None
+
     def renew(self, lease: Lease, *, at: str, lease_seconds: float = 300) -> Lease:
         """Hold on to a turn."""
         with self._writing() as state:
@@ -413,7 +425,7 @@ class FakeStore:
             self._held(state, lease)
             attempt = state.attempts[lease.pass_id]
             attempt.saved = Saved(request, reply)
-            attempt.record = replace(told_by(attempt.record, reply), usage=reply.usage)
+            attempt.record = replace(told_by(attempt.record, reply), usage=ledger.countable(reply.usage))
 
     def commit(self, settlement: Settlement, lease: Lease, *, at: str) -> PassRecord:
         """Settle a turn."""
@@ -440,15 +452,14 @@ class FakeStore:
                 state.session_facts[entry.session]["note"] = note
             attempt = state.attempts[lease.pass_id]
             attempt.is_open = False
+            if outcome is not TurnState.WAITING or attempt.saved is None:
+                attempt.record = told_by(attempt.record, settlement)
             attempt.record = replace(
                 attempt.record,
                 outcome=outcome,
                 reason=reason,
                 error=settlement.error,
-                backend=settlement.backend,
-                model=settlement.model,
-                prompt_version=settlement.prompt_version,
-                usage=settlement.usage,
+                usage=ledger.countable(settlement.usage),
                 operations=ledger.operations(plan),
                 refused=ledger.refused(settlement.verdict, plan),
                 refusals=(*settlement.verdict.refusals, *plan.refusals),
@@ -485,7 +496,8 @@ class FakeStore:
         """Change why turns wait."""
         to = reason or "queued"
         with self._writing():
-            held = [entry for entry in self._waiting() if entry.reason in from_reasons and entry.reason != to]
+            free = (entry for entry in self._waiting() if not entry.turn.by_hand)
+            held = [entry for entry in free if entry.reason in from_reasons and entry.reason != to]
             for entry in held:
                 entry.reason = to
             return len(held)
@@ -851,10 +863,11 @@ class FakeStore:
         last = max(reversed(failed), key=lambda record: record.started_at, default=None)
         return Totals(
             states=dict(Counter(entry.state.value for entry in newest)),
-            waiting=reasons(TurnState.WAITING),
+            waiting=dict(Counter("by-hand" if e.turn.by_hand else e.reason or "" for e in self._waiting())),
             skipped=reasons(TurnState.SKIPPED),
             dead=reasons(TurnState.DEAD),
             oldest_waiting_at=min((entry.enrolled_at for entry in self._waiting()), default=None),
+            oldest_due_at=min((max(e.enrolled_at, e.retry_at or "") for e in self._waiting() if ours(e)), default=None),
             facts=dict(Counter(fact.status.value for fact in state.facts.values())),
             candidates=len(self.candidates()),
             proposals=len(self.proposals()),
@@ -896,6 +909,10 @@ class Answers:
     def __init__(self, state: State) -> None:
         self.state = state
 
+    def had(self, turn: Enrolment) -> bool:
+        """An earlier revision had these words."""
+        return any(entry.turn.words_digest == turn.words_digest for entry in self.state.turns.get(turn.key, ()))
+
     def newest(self, key: str) -> Newest | None:
         """Newest revision."""
         if not self.state.turns.get(key):
@@ -921,16 +938,7 @@ class Answers:
 
     def paused(self, turn: Enrolment) -> bool:
         """Ended inside a pause."""
-        targets = {
-            ("all", pause.target) if pause.level == "all" else (pause.level, pause.target)
-            for pause in self.state.pauses.values()
-            if is_open(pause, turn.ended_at)
-        }
-        session = f"{turn.session.agent}:{turn.session.id}"
-        return any(
-            level == "all" or (level, target) in (("project", turn.project_key), ("session", session))
-            for level, target in targets
-        )
+        return switched_off(self.state, turn, turn.project_key, turn.ended_at)
 
     def off_record(self, turn: Enrolment) -> bool:
         """Marked before it ended."""
@@ -941,6 +949,33 @@ class Answers:
         """An earlier turn has that prompt."""
         entries = (entry for revisions in self.state.turns.values() for entry in revisions)
         return any(entry.turn.prompt_digest == prompt_digest for entry in entries)
+
+
+def ours(entry: LedgerEntry) -> bool:
+    """Whether a waiting turn is the service's, and nothing keeps it from it."""
+    return not entry.turn.by_hand and entry.reason not in HELD
+
+
+def for_service(entry: LedgerEntry, by: str) -> bool:
+    """Whether the service may settle a waiting turn at the moment `by`."""
+    return ours(entry) and (entry.retry_at is None or entry.retry_at <= by)
+
+
+def for_command(entry: LedgerEntry, by: str) -> bool:
+    """Whether a command that was given the turn may settle it at the moment `by`."""
+    return entry.reason != "project" and (entry.retry_at is None or entry.retry_at <= by)
+
+
+def paused(state: State, entry: LedgerEntry, at: str) -> bool:
+    """Whether a turn is under a pause that is open at `at`."""
+    return switched_off(state, entry.turn, entry.project_key, at)
+
+
+def switched_off(state: State, turn: Enrolment, project_key: str, at: str) -> bool:
+    """Whether everything, the project or the turn's session is paused at `at`."""
+    places = (("project", project_key), ("session", f"{turn.session.agent}:{turn.session.id}"))
+    opened = (pause for pause in state.pauses.values() if is_open(pause, at))
+    return any(pause.level == "all" or (pause.level, pause.target) in places for pause in opened)
 
 
 def put_session(state: State, turn: Enrolment) -> None:
@@ -971,12 +1006,17 @@ def left_open(state: State, entry: LedgerEntry) -> Attempt | None:
     return attempt if attempt is not None and attempt.is_open else None
 
 
-def left_saved(state: State, entry: LedgerEntry) -> Saved | None:
-    """What a pass left open had saved about this revision, with what that pass used."""
-    attempt = left_open(state, entry)
-    if attempt is None or attempt.saved is None or attempt.record.revision != entry.revision:
-        return None
-    return replace(attempt.saved, reply=replace(attempt.saved.reply, usage=attempt.record.usage))
+def handed_on(state: State, entry: LedgerEntry) -> Saved | None:
+    """What the newest pass about this revision had saved that nobody judged, with what that pass used."""
+    about = (entry.turn.key, entry.revision)
+    for attempt in reversed(state.attempts.values()):
+        if (attempt.record.turn_key, attempt.record.revision) != about:
+            continue
+        if attempt.record.outcome in (TurnState.KEPT, TurnState.EMPTY, TurnState.DEAD):
+            return None
+        if attempt.saved is not None:
+            return replace(attempt.saved, reply=replace(attempt.saved.reply, usage=attempt.record.usage))
+    return None
 
 
 def interrupt(state: State, entry: LedgerEntry) -> None:
@@ -992,13 +1032,19 @@ def spent(state: State, limits: Limits, at: str) -> ledger.Spent:
         attempt.record.usage
         for attempt in state.attempts.values()
         if attempt.purse == limits.purse and attempt.record.started_at >= limits.since
+        if limits.until is None or attempt.record.started_at < limits.until
     ]
     tokens = sum(u.input_tokens + u.output_tokens + u.cache_read_tokens + u.cache_write_tokens for u in used)
     first, last = ledger.around(at)
     records = (attempt.record for attempt in state.attempts.values())
-    calling = (r.started_at for r in records if r.usage.calls or r.usage.input_tokens)
-    began_at = tuple(sorted(began for began in calling if first < began < last))
-    return ledger.Spent(tokens, sum(u.cost_usd or 0 for u in used), began_at)
+    near = ((r.started_at, calls_of(r.usage)) for r in records if first < r.started_at < last)
+    calls = tuple(sorted((began_at, count) for began_at, count in near if count))
+    return ledger.Spent(tokens, sum(u.cost_usd or 0 for u in used), calls)
+
+
+def calls_of(usage: Usage) -> int:
+    """How many calls a pass made or reserved; a claim reserves one without counting it."""
+    return max(usage.calls, int(usage.input_tokens > 0))
 
 
 def begin(state: State, entry: LedgerEntry, saved: Saved | None, costs: Limits | None, *, purse: str, at: str) -> None:
@@ -1011,9 +1057,9 @@ def begin(state: State, entry: LedgerEntry, saved: Saved | None, costs: Limits |
     state.attempts[record.id] = attempt
 
 
-def told_by(record: PassRecord, reply: Reply) -> PassRecord:
-    """A record with what a reply says of itself."""
-    return replace(record, backend=reply.backend, model=reply.model, prompt_version=reply.prompt_version)
+def told_by(record: PassRecord, by: Reply | Settlement) -> PassRecord:
+    """A record with what a reply or a settlement says of its backend."""
+    return replace(record, backend=by.backend, model=by.model, prompt_version=by.prompt_version)
 
 
 def failed_in(record: PassRecord) -> bool:
@@ -1098,6 +1144,7 @@ def turn_row(entry: LedgerEntry) -> TurnRow:
         session_id=entry.turn.session.id,
         project_key=entry.project_key,
         prompt=entry.prompt,
+        by_hand=entry.turn.by_hand,
         has_text=entry.text is not None,
     )
 

@@ -131,7 +131,6 @@ class World:
             reading=self.reading, distilling=self.distilling, store=self.store, worker=InlineWorker(),
             transcripts=self.transcripts, clock=self.clock, notifier=self.notifier,
             settle=Settle(), max_line_bytes=1 << 20, options=options or Options(paths=paths), report=report,
-            backend=self.backend.name,
         )  # fmt: skip
         return asyncio.run(work.run())
 

@@ -479,7 +479,20 @@ async def test_only_text_blocks_are_the_answer(server: ModelServer) -> None:
     assert (await backend(server.url).distill(asked())).text == '{"facts": []}'
 
 
-@pytest.mark.parametrize("usage", [None, {}, [], {"input_tokens": None}, {"input_tokens": "7"}])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        [],
+        {"output_tokens": 7},
+        {"input_tokens": "7"},
+        {"input_tokens": -(10**6)},
+        {"input_tokens": 10**30},
+        {"input_tokens": True},
+        {"input_tokens": 7, "output_tokens": -3},
+    ],
+)
 async def test_usage_that_is_not_said_is_guessed(server: ModelServer, usage: object) -> None:
     """A server that counts nothing does not make calls free of charge."""
     server.answer = lambda _: Response(changes={"usage": usage})
@@ -519,7 +532,11 @@ async def test_a_notice_of_the_limit_halts(server: ModelServer, text: str) -> No
     """A gateway says it as an answer; it is the account, not the turn."""
     server.answer = lambda _: Response(text=text)
 
-    assert described(await failure(server.url)) == ("BackendHaltedError", "quota", 1, False)
+    error = await failure(server.url)
+
+    assert described(error) == ("BackendHaltedError", "quota", 1, True)
+    assert isinstance(error, BackendHaltedError)
+    assert error.said_by_model  # an answer may be provoked: one alone proves nothing
 
 
 @pytest.mark.parametrize(

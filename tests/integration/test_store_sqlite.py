@@ -20,7 +20,7 @@ import msgspec
 import pytest
 import sqlite_utils
 
-from distiller.adapters.store_sqlite import SqliteStore, database, facts, forgetting, open_store, rows
+from distiller.adapters.store_sqlite import SqliteStore, database, due, facts, forgetting, open_store, rows
 from distiller.errors import DiskFullError, StoreBusyError, StoreUnusableError
 from distiller.timestamps import after
 from distiller.vocabulary import (
@@ -214,7 +214,7 @@ def test_a_database_of_the_first_schema_goes_on_where_it_was(tmp_path: Path, mon
     spent = Limits(since=AT, tokens=43, reserved_tokens=2)
     assert made.claim("open", owner="me", at=LATER, limits=spent) == Declined("budget")
     assert made.requeue(TurnQuery(), at=LATER) == ["dead"]
-    assert made.due(at=LATER, limit=9, backend="anthropic") == ["open"]
+    assert made.due(at=LATER, limit=9) == ["open"]
     lease = made.claim("open", owner="me", at=LATER, limits=replace(spent, tokens=44))
     assert isinstance(lease, Lease)
     assert (lease.saved, lease.attempt, lease.text) == (None, 2, enrolment("open").text)
@@ -384,6 +384,37 @@ def test_two_connections_at_the_edge_of_a_burst_get_one_claim(tmp_path: Path) ->
         made.close()
 
 
+def test_two_connections_at_the_edge_of_a_budget_reserve_one_further_call(tmp_path: Path) -> None:
+    """F02: the last of the money goes to one repair, whoever asks first, round after round."""
+    rounds = 30
+    stores = {me: open_store(str(tmp_path)) for me in "ab"}
+    keys = [f"{me}-{n}" for me in "ab" for n in range(rounds)]
+    stores["a"].enrol([enrolment(key, message_ids=(key,), of=session(key)) for key in keys], None, at=AT)
+    leases = {key: stores[key[0]].claim(key, owner=key[0], at=AT) for key in keys}
+    start = threading.Barrier(2)
+    answers: list[list[Declined | None]] = [[] for _ in range(rounds)]
+
+    def reserve_each_round(me: str) -> None:
+        for n in range(rounds):
+            lease = leases[f"{me}-{n}"]
+            assert isinstance(lease, Lease)
+            start.wait()
+            limits = Limits(since=AT, tokens=100 * (n + 1), reserved_tokens=100)
+            answers[n].append(stores[me].reserve(lease, limits, at=AT))
+
+    threads = [threading.Thread(target=reserve_each_round, args=(me,)) for me in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [sorted(pair, key=bool) for pair in answers] == [[None, Declined("budget")]] * rounds
+    today = stores["a"].totals(day_from=AT).today
+    assert (today.calls, today.input_tokens) == (rounds, 100 * rounds)
+    for made in stores.values():
+        made.close()
+
+
 def test_killed_in_the_middle_of_writes(tmp_path: Path) -> None:
     """F41: after kill -9 each settled turn has its fact, each acknowledged one is there, the database is sound."""
     for number in range(4):
@@ -521,6 +552,22 @@ def test_a_check_finds_an_index_that_disagrees(store: SqliteStore) -> None:
     )
 
     assert len(store.check()) == 1
+
+
+def test_looking_for_due_turns_reads_no_texts(store: SqliteStore) -> None:
+    """The daemon looks each minute: what decides lies in the indexes, however much waits and however long it is."""
+    plans = [
+        row["detail"]
+        for by_hand in (False, True)
+        for row in store.database.read(
+            f"EXPLAIN QUERY PLAN {due.question(by_hand=by_hand, newest_first=by_hand)}",
+            {"at": AT, "soon": LATER, "only": None, "limit": 9},
+        )
+    ]
+
+    read = [plan for plan in plans if plan.startswith(("SCAN t", "SEARCH t", "SCAN e", "SEARCH e"))]
+    assert ["COVERING INDEX" in plan for plan in read] == [True] * 4
+    assert not [plan for plan in plans if "TEMP B-TREE" in plan]
 
 
 # --- copies -------------------------------------------------------------------------------------------------------
@@ -697,7 +744,7 @@ def test_a_question_that_says_nothing_of_an_erased_fact_stays(store: SqliteStore
 
 WITHOUT_WORDS = {  # codes, ids, times, places: not a person's words
     "turns": """key id agent session_id project_key file prompt_at ended_at end_sign digest words_digest prompt_digest
-        state reason backend lease_owner lease_until retry_at enrolled_at settled_at pass_id wanted""",
+        state reason backend lease_owner lease_until retry_at enrolled_at settled_at pass_id""",
     "passes": "id turn_key backend model prompt_version started_at outcome operations purse fault",
     "fact_history": "fact_id op actor at group_id pass_id",
     "sessions": """agent id root_session_id parent_session_id role cwd project_key file model started_at last_at

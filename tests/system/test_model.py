@@ -75,8 +75,8 @@ def backfill(program: Program, *words: str) -> dict[str, Any]:
 # --- the wire ---------------------------------------------------------------------------------------------------
 
 
-def test_what_goes_over_the_wire(tmp_path: Path) -> None:
-    """No secret, no tools, the fixed part byte for byte the same, each turn one call within the window's size."""
+def test_f17_what_goes_over_the_wire(tmp_path: Path) -> None:
+    """F17: no tools, no secret, the fixed part byte for byte the same, one call a turn within the window's size."""
     with served(tmp_path) as (program, server):
         put(program, RULE, f"The token is {TOKEN}, use it to look at the registry.", MAIN)
 
@@ -141,7 +141,8 @@ FAILURES: dict[str, tuple[Response | str, str, str]] = {
     ),
     "html": (Response(body=HTML, headers={"content-type": "text/html"}), "waiting(retry)", "gateway"),
     "prose": ("A frog jumps into the pond.", "dead(answer-unusable)", "JSON"),
-    "quota": (PROSE, "waiting(halted)", "used up"),
+    "quota": (PROSE, "waiting(resting)", "used up"),
+    "quota-429": (Response(429, "You exceeded your current quota"), "waiting(halted)", "raise the limit"),
 }
 
 
@@ -238,17 +239,17 @@ def test_f02_a_days_budget_holds_over_processes_and_restarts(tmp_path: Path) -> 
         first = program.json("backfill")
         second = program.json("backfill")
         with program.daemon():
-            program.until(lambda: "waiting(budget)" in program.turns().values())
+            program.until(lambda: list(program.turns().values()).count("waiting(budget)") == 423 - first["empty"])
             state = program.json("status")
             text = program.run("status").stdout
 
         spent = program.rows("select sum(input_tokens + output_tokens) as n from passes")[0]["n"]
         assert (first["stopped"], second["stopped"], second["calls"]) == ("budget", "budget", 0)
         assert 80_000 < spent <= 100_000 + 4_000
-        assert first["waiting"] + first["empty"] == 47  # the file that it was in
+        assert first["waiting"] == 1  # the turn that found the budget spent; what comes after is not even enrolled
         assert len(program.turns()) == 423
         assert (state["state"], state["reason"], state["healthy"]) == ("halted", "budget", True)
-        assert "budget: $1.00 and 100,000 tokens" in text
+        assert "budget: 100,000 tokens and $1.00, not held: no price" in text
         assert "turns wait, nothing is lost" in text
 
 
@@ -373,3 +374,105 @@ def test_fifty_kills_with_a_slow_model(tmp_path: Path) -> None:
         assert len(quiet.facts()) >= 1
         assert len(server.requests) <= asked_quietly + done
         assert [row["integrity_check"] for row in killed.rows("pragma integrity_check")] == ["ok"]
+
+
+def test_what_a_limit_left_is_priced_and_paid_by_nobody_else(tmp_path: Path) -> None:
+    """`--limit 1` and `--max-cost` of twelve turns: a daemon beside pays for no other, the next run prices them."""
+    prices = '{"claude-haiku-5-5" = {input = 1.0, output = 5.0}}'
+    with served(tmp_path, prices=prices) as (program, server):
+        put(program, *(f"Explain part {n} of the walker." for n in range(12)))
+        with program.daemon():
+            limited = program.json("backfill", "--limit", "1")
+            bought = program.json("backfill", "--max-cost", "0.03")
+            time.sleep(2 * SECOND)
+            calls = len(server.requests)
+            last = program.run("backfill")
+
+        assert (limited["calls"], limited["stopped"], bought["stopped"]) == (1, "limit", "max-cost")
+        assert calls == 1 + bought["calls"] < 12
+        assert last.stderr.startswith(f"{12 - calls} turns would be read by claude-haiku-5-5: about ")
+        assert len(server.requests) == 12
+        assert set(program.turns().values()) == {"empty(nothing-durable)"}
+
+
+def test_a_mended_key_is_all_that_the_next_backfill_needs(tmp_path: Path) -> None:
+    """401 stops a backfill with what to do; with the right key the same command reads every turn, that one too."""
+
+    def guarded(body: Body) -> str | Response:
+        return knows(body) if server.requests[-1].headers.get("authorization") == "Bearer good" else Response(401, "no")
+
+    with served(tmp_path, guarded) as (program, server):
+        put(program, RULE, "Explain the walker.")
+        first = program.json("backfill")
+        said = program.run("backfill").stdout
+        program.run("config", "set-key", "anthropic", given="good\n")
+        second = program.json("backfill")
+
+        assert (first["stopped"], first["waiting"]) == ("auth", 1)
+        assert "config set-key anthropic" in said
+        assert (second["stopped"], second["kept"], second["empty"], second["waiting"]) == (None, 1, 1, 0)
+
+
+def test_the_key_is_shown_nowhere_though_the_provider_echoes_it(tmp_path: Path) -> None:
+    """A gateway that repeats the key in its refusal: neither `status` nor `why`, log or store holds it."""
+    key = "my-gateway-Passw0rd99"
+    with served(tmp_path, lambda _: Response(401, f"Incorrect API key provided: {key}")) as (program, _):
+        program.run("config", "set-key", "anthropic", given=f"{key}\n")
+        with program.daemon():
+            put(program, RULE, at=later(program, 60))
+            program.until(lambda: "waiting(halted)" in program.turns().values())
+            shown = program.run("status").stdout + program.run("logs").stdout
+
+        assert "401" in shown
+        assert key not in shown
+        assert program.holds(key) == [str(program.home / "config/keys/anthropic")]
+
+
+def test_resume_says_what_it_ended_and_what_it_cannot(tmp_path: Path) -> None:
+    """After a 429 the turn is tried at once; a spent budget is not ended by it, and it says which settings would."""
+    given: list[Response | str] = [Response(429, "slow down", {"retry-after": "3600"})]
+    with served(tmp_path, lambda body: given.pop() if given else knows(body)) as (program, _):
+        with program.daemon():
+            put(program, RULE, at=later(program, 60))
+            program.until(lambda: "waiting(resting)" in program.turns().values())
+            rested = program.run("resume").stdout
+            program.until(lambda: "kept" in program.turns().values())
+        program.environment["DISTILLER_BUDGET__DAILY_TOKENS"] = "100"
+        with program.daemon():
+            put(program, "Explain the walker.", name="t", at=later(program, 90))
+            program.until(lambda: "waiting(budget)" in program.turns().values())
+            spent = program.run("resume").stdout
+
+    assert "the backend's rest" in rested
+    assert "budget.daily_tokens" in spent
+    assert "restart the service" in spent
+
+
+def test_f23_lines_that_nobody_knows_are_counted_for_people(tmp_path: Path) -> None:
+    """F23: a record type unknown to the reader hides nothing after it, and `status` counts it."""
+    program = Program(tmp_path)
+    with program.daemon():
+        session = ClaudeSession(at=later(program, 60))
+        session.raw({"type": "turn_v9", "uuid": "u"})
+        session.turn(RULE)
+        (program.projects / "s.jsonl").write_bytes(bytes(session))
+        program.until(program.facts)
+        status = program.json("status")
+
+    assert status["lines"]["unknown"] == {"turn_v9": 1}
+
+
+def test_paused_turns_cost_nothing_while_they_wait(tmp_path: Path) -> None:
+    """Turns that wait under a pause are not claimed and given back minute after minute: no row is written for them."""
+    with served(tmp_path, lambda _: Response(429, "slow down", {"retry-after": "1"}), turns__sweep_seconds="1") as (
+        program, _,
+    ):  # fmt: skip
+        with program.daemon():
+            put(program, RULE, at=later(program, 60))
+            program.until(lambda: "waiting(resting)" in program.turns().values())
+            program.run("pause")
+            time.sleep(SECOND)
+            before = program.rows("select count(*) as n from passes")
+            time.sleep(4 * SECOND)
+
+        assert program.rows("select count(*) as n from passes") == before

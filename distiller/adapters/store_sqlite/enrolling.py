@@ -49,7 +49,7 @@ PUT_SESSION = """
 TURN_COLUMNS = (
     *("key", "revision", "id", "agent", "session_id", "project_key", "file", "start_byte", "end_byte", "prompt_at"),
     *("ended_at", "end_sign", "digest", "words_digest", "prompt_digest", "prompt", "state", "reason", "text"),
-    *("enrolled_at", "settled_at", "wanted"),
+    *("enrolled_at", "settled_at", "by_hand"),
 )
 PUT_TURN = f"INSERT INTO turns ({', '.join(TURN_COLUMNS)}) VALUES ({', '.join(':' + name for name in TURN_COLUMNS)})"
 # A waiting turn becomes its own next revision; whoever holds a lease on the old words loses it.
@@ -170,6 +170,11 @@ class Answers:
         """
         row = self.connection.execute(sql, (key,)).fetchone()
         return None if row is None else rows.value_of(row, Newest)
+
+    def had(self, turn: Enrolment) -> bool:
+        """Whether an earlier revision of its key had the same words."""
+        sql = "SELECT 1 FROM turns WHERE key = ? AND words_digest = ?"
+        return self.connection.execute(sql, (turn.key, turn.words_digest)).fetchone() is not None
 
     def copied(self, turn: Enrolment) -> bool:
         """Whether all message ids are entered under other keys, one of which has the same words."""

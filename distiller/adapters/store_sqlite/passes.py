@@ -1,13 +1,15 @@
 """Attempts at turns in, what they asked, were answered and spent out.
 
-A claim opens a pass with its reservation as usage, so that a process that dies has paid for its call; the saved answer
-and the commit replace it. An answer that a lost pass had saved goes on to the next one: it holds question and answer
-again, but their cost stays where it was paid.
+A claim opens a pass with its reservation as usage, and a further call is reserved on top, so that a process that dies
+has paid for its calls; the saved answer and the commit replace it. An answer that nobody judged goes on to the next
+pass: it holds question and answer again, but their cost stays where it was paid.
 """
 
 from __future__ import annotations
 
 import sqlite3
+
+import msgspec
 
 from distiller.adapters.store_sqlite import rows
 from distiller.adapters.store_sqlite.part import Part
@@ -42,20 +44,36 @@ SAVE = f"""
     prompt_version = :prompt_version, {USED}
   WHERE id = :pass_id
 """
+TOLD_BY = ("backend", "model", "prompt_version")
+# An answer that is not judged yet goes on telling whose it is, whoever gives its turn back.
 CLOSE = f"""
-  UPDATE passes SET backend = :backend, model = :model, prompt_version = :prompt_version, outcome = :outcome,
-    reason = :reason, error = :error, operations = :operations, refusals = :refusals, {USED}
+  UPDATE passes SET outcome = :outcome, reason = :reason, error = :error, operations = :operations,
+    refusals = :refusals, {USED},
+    {", ".join(f"{name} = iif(:outcome = 'waiting' AND answer IS NOT NULL, {name}, :{name})" for name in TOLD_BY)}
   WHERE id = :pass_id
 """
-LEFT_OPEN = "SELECT * FROM passes WHERE id = ? AND outcome IS NULL AND revision = ?"
+# Passes of a revision in the order in which they began, which is that of their rows: a clock may be set back.
+HANDED_ON = """
+  SELECT * FROM passes p
+  WHERE turn_key = :key AND revision = :revision AND prompt IS NOT NULL AND answer IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM passes j WHERE j.turn_key = :key AND j.revision = :revision AND j.rowid >= p.rowid
+      AND j.outcome IN ('kept', 'empty', 'dead')
+  ) ORDER BY p.rowid DESC LIMIT 1
+"""
+# A claim's own reservation is a call too, though none is counted yet. What costs nothing known stays of unknown price.
+RESERVE = """
+  UPDATE passes SET calls = max(calls, input_tokens > 0) + 1, input_tokens = input_tokens + :tokens,
+    cost_usd = coalesce(cost_usd + :usd, nullif(:usd, 0))
+  WHERE id = :pass_id
+"""
 SPENT = """
   SELECT coalesce(sum(input_tokens + output_tokens + cache_read_tokens + cache_write_tokens), 0) AS tokens,
     coalesce(sum(cost_usd), 0) AS usd
-  FROM passes WHERE purse = ? AND started_at >= ?
+  FROM passes WHERE purse = :purse AND started_at >= :since AND (:until IS NULL OR started_at < :until)
 """
 CALLING = """
-  SELECT started_at FROM passes WHERE started_at > ? AND started_at < ? AND (calls > 0 OR input_tokens > 0)
-  ORDER BY started_at
+  SELECT started_at, max(calls, 1) AS calls FROM passes
+  WHERE started_at > ? AND started_at < ? AND (calls > 0 OR input_tokens > 0) ORDER BY started_at
 """
 SPENDING = f"""
   SELECT substr(started_at, 1, 16) AS minute, backend, model, purse, count(DISTINCT turn_key) AS turns,
@@ -88,15 +106,21 @@ class Passes(Part):
 
 
 def declined(connection: sqlite3.Connection, limits: Limits, *, at: str) -> Declined | None:
-    """Why a claim does not fit into its limits, or None; the caller's transaction is the one that spends."""
-    purse = connection.execute(SPENT, (limits.purse, limits.since)).fetchone()
-    began_at = tuple(row["started_at"] for row in connection.execute(CALLING, ledger.around(at)))
-    return ledger.declined(limits, ledger.Spent(purse["tokens"], purse["usd"], began_at), at=at)
+    """Why a call does not fit into its limits, or None; the caller's transaction is the one that spends."""
+    purse = connection.execute(SPENT, msgspec.structs.asdict(limits)).fetchone()
+    calls = tuple((row["started_at"], row["calls"]) for row in connection.execute(CALLING, ledger.around(at)))
+    return ledger.declined(limits, ledger.Spent(purse["tokens"], purse["usd"], calls), at=at)
 
 
-def left_saved(connection: sqlite3.Connection, pass_id: str | None, revision: int) -> Saved | None:
-    """The answered question of a pass that its owner left open, if it was about that revision."""
-    row = connection.execute(LEFT_OPEN, (pass_id, revision)).fetchone()
+def reserve(connection: sqlite3.Connection, pass_id: str, limits: Limits) -> None:
+    """Add a further call, at what it may cost, to what a pass holds."""
+    reserved = {"tokens": limits.reserved_tokens, "usd": limits.reserved_usd}
+    connection.execute(RESERVE, {**reserved, "pass_id": pass_id})
+
+
+def handed_on(connection: sqlite3.Connection, key: str, revision: int) -> Saved | None:
+    """The newest answered question about that revision, if no pass since then judged it or gave the turn up."""
+    row = connection.execute(HANDED_ON, {"key": key, "revision": revision}).fetchone()
     return None if row is None else rows.saved(row)
 
 
@@ -120,7 +144,7 @@ def begin(connection: sqlite3.Connection, lease: Lease, reserved: dict[str, floa
 
 def save(connection: sqlite3.Connection, pass_id: str, request: Request, reply: Reply) -> None:
     """Keep question and answer; what they used takes the place of what was reserved."""
-    values = {**answered(Saved(request, reply)), **rows.parameters(reply.usage), "pass_id": pass_id}
+    values = {**answered(Saved(request, reply)), **rows.usage_parameters(reply.usage), "pass_id": pass_id}
     connection.execute(SAVE, values)
 
 
@@ -144,8 +168,8 @@ def close(
 ) -> None:
     """Complete the pass row; what it used takes the place of what it had reserved."""
     values = {
-        **rows.parameters(settlement.usage),
-        **{name: getattr(settlement, name) for name in ("backend", "model", "prompt_version", "error")},
+        **rows.usage_parameters(settlement.usage),
+        **{name: getattr(settlement, name) for name in (*TOLD_BY, "error")},
         "pass_id": pass_id,
         "outcome": outcome,
         "reason": reason,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from distiller.memory import ledger
 from distiller.vocabulary import (
     Candidate,
     Cursor,
@@ -47,7 +48,7 @@ USAGE_SUMS = ", ".join(  # an unknown price is no price: money stays null if not
     f"sum({name}) AS {name}" if name == "cost_usd" else f"coalesce(sum({name}), 0) AS {name}" for name in USAGE_COLUMNS
 )
 JSON_COLUMNS = ("related", "sessions", "change", "lines_unknown")
-BOOLEAN_COLUMNS = ("pinned", "edited_by_person", "has_text")
+BOOLEAN_COLUMNS = ("pinned", "edited_by_person", "by_hand", "has_text")
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
@@ -167,6 +168,11 @@ def lease(row: sqlite3.Row, **taken: Any) -> Lease:
 def usage(row: sqlite3.Row) -> Usage:
     """What a row of passes used."""
     return Usage(**{name: row[name] for name in USAGE_COLUMNS})
+
+
+def usage_parameters(value: Usage) -> dict[str, Any]:
+    """What a pass used as it lies in columns, however a backend counted."""
+    return parameters(ledger.countable(value))
 
 
 def exchange(row: sqlite3.Row) -> tuple[Request | None, str | None]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from distiller.adapters.store_sqlite import passes, rows
+from distiller.adapters.store_sqlite import due, passes, rows
 from distiller.adapters.store_sqlite.changes import carry_out
 from distiller.adapters.store_sqlite.facts import known
 from distiller.adapters.store_sqlite.part import Part
@@ -34,22 +34,6 @@ from distiller.vocabulary import (
     TurnState,
 )
 
-BEHIND_SECONDS = 600  # how long a later turn of a session waits for an earlier one's retry
-HELD = "('project', 'halted', 'budget')"
-DUE = f"""
-  SELECT t.key FROM turns t
-  WHERE t.state = 'waiting' AND t.reason NOT IN {HELD}
-    AND (t.retry_at IS NULL OR t.retry_at <= :at) AND (t.lease_until IS NULL OR t.lease_until <= :at)
-    AND (:only IS NULL OR t.key IN (SELECT value FROM json_each(:only)))
-    AND (:backend IS NULL OR t.wanted IS NULL OR t.wanted = :backend)
-    AND NOT EXISTS (
-      SELECT 1 FROM turns e
-      WHERE e.state = 'waiting' AND e.agent = t.agent AND e.session_id = t.session_id AND e.ended_at <= t.ended_at
-        AND (e.ended_at, e.start_byte, e.key) < (t.ended_at, t.start_byte, t.key)
-        AND e.reason NOT IN {HELD} AND (e.retry_at IS NULL OR e.retry_at <= :soon)
-        AND (:backend IS NULL OR e.wanted IS NULL OR e.wanted = :backend)
-    )
-"""
 BURY_UNREADABLE = """
   UPDATE turns SET state = 'dead', reason = 'unreadable', settled_at = :at, text = NULL WHERE key = :key AND newest = 1
 """
@@ -87,14 +71,12 @@ class Settling(Part):
         limit: int,
         only: Collection[str] | None = None,
         newest_first: bool = False,
-        backend: str | None = None,
+        by_hand: bool = False,
     ) -> list[str]:
         """Keys of waiting turns that may be claimed now; within a session always the earlier one first."""
-        order = "DESC" if newest_first else "ASC"
-        sql = f"{DUE} ORDER BY t.ended_at {order}, t.start_byte {order}, t.key {order} LIMIT :limit"
         keys = None if only is None else rows.to_json(list(only))
-        soon = after(at, seconds=BEHIND_SECONDS)
-        values = {"at": at, "soon": soon, "only": keys, "backend": backend, "limit": limit}
+        values = {"at": at, "soon": after(at, seconds=due.BEHIND_SECONDS), "only": keys, "limit": limit}
+        sql = due.question(by_hand=by_hand, newest_first=newest_first)
         return [row["key"] for row in self.database.read(sql, values)]
 
     def claim(
@@ -111,7 +93,7 @@ class Settling(Part):
             row = connection.execute(CLAIMABLE, {"key": key, "at": at}).fetchone()
             if row is None:
                 return None
-            saved = passes.left_saved(connection, row["pass_id"], row["revision"])
+            saved = passes.handed_on(connection, key, row["revision"])
             costs = limits if saved is None else None  # an answer that is there costs nothing more
             if costs is not None and (declined := passes.declined(connection, costs, at=at)) is not None:
                 return declined
@@ -133,6 +115,15 @@ class Settling(Part):
             connection.execute(TAKE, {**msgspec.structs.asdict(lease), **reserved})
             passes.begin(connection, lease, reserved, purse=limits.purse if limits else DAILY_PURSE, at=at)
         return lease
+
+    def reserve(self, lease: Lease, limits: Limits, *, at: str) -> Declined | None:
+        """Reserve a further call on the lease's pass; None if it fits. Raises LeaseLostError."""
+        with self.database.writing() as connection:
+            held(connection, lease)
+            if (declined := passes.declined(connection, limits, at=at)) is not None:
+                return declined
+            passes.reserve(connection, lease.pass_id, limits)
+        return None
 
     def renew(self, lease: Lease, *, at: str, lease_seconds: float = 300) -> Lease:
         """Hold on to the turn. Raises LeaseLostError."""
@@ -203,10 +194,11 @@ class Settling(Part):
         return found
 
     def hold(self, reason: str | None, *, from_reasons: Collection[str], at: str) -> int:  # noqa: ARG002 - the port's word
-        """Set the waiting reason of turns that wait for one of `from_reasons` (`queued` when None); how many."""
+        """Set the waiting reason of the service's turns that wait for one of `from_reasons` (`queued` when None)."""
         sql = """
           UPDATE turns SET reason = :to
-          WHERE state = 'waiting' AND reason IN (SELECT value FROM json_each(:from)) AND reason <> :to
+          WHERE state = 'waiting' AND by_hand = 0 AND reason <> :to
+            AND reason IN (SELECT value FROM json_each(:from))
         """
         with self.database.writing() as connection:
             values = {"to": reason or "queued", "from": rows.to_json(list(from_reasons))}

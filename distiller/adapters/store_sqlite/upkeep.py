@@ -8,6 +8,7 @@ from pathlib import Path
 
 from distiller.adapters.store_sqlite import rows
 from distiller.adapters.store_sqlite.database import copy_to, schema_of
+from distiller.adapters.store_sqlite.due import HELD
 from distiller.adapters.store_sqlite.errors import translated
 from distiller.adapters.store_sqlite.part import Part
 from distiller.errors import StoreUnusableError
@@ -15,7 +16,10 @@ from distiller.vocabulary import Totals
 
 KEPT_COPIES = {"nightly": 7}
 OTHER_COPIES = 3
-BY_STATE = "SELECT state, reason, count(*) AS n FROM turns WHERE newest = 1 GROUP BY state, reason"
+BY_STATE = """
+  SELECT state, CASE WHEN state = 'waiting' AND by_hand THEN 'by-hand' ELSE reason END AS reason, count(*) AS n
+  FROM turns WHERE newest = 1 GROUP BY 1, 2
+"""
 TODAY = f"SELECT {rows.USAGE_SUMS} FROM passes WHERE started_at >= ?"
 # A turn that only waits for its turn is no error.
 LAST_ERROR = """
@@ -24,9 +28,13 @@ LAST_ERROR = """
   WHERE p.outcome = 'dead' OR (p.outcome = 'waiting' AND p.reason NOT IN ('queued', 'behind'))
   ORDER BY p.started_at DESC, p.rowid DESC LIMIT 1
 """
-SIMPLE = """
+SIMPLE = f"""
   SELECT
     (SELECT min(enrolled_at) FROM turns WHERE state = 'waiting') AS oldest_waiting_at,
+    (
+      SELECT min(max(enrolled_at, coalesce(retry_at, ''))) FROM turns
+      WHERE state = 'waiting' AND by_hand = 0 AND reason NOT IN {HELD}
+    ) AS oldest_due_at,
     (SELECT max(settled_at) FROM turns WHERE settled_at IS NOT NULL) AS last_settled_at,
     (SELECT count(*) FROM candidates WHERE status = 'open') AS candidates,
     (SELECT count(*) FROM proposals WHERE status = 'open') AS proposals,

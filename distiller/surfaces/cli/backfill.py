@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 @click.option("--agent", metavar="NAME", help="One agent's sessions.")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), help="Distil at most N turns.")
 @click.option(
-    "--max-cost", type=click.FloatRange(0, 1_000_000), metavar="$", help="Stop when the calls have cost this much."
+    "--max-cost",
+    type=click.FloatRange(0, 1_000_000),
+    metavar="$",
+    help="Money for these calls, in place of the day's budget; stop when it is spent.",
 )
 @click.option("--backend", type=click.Choice(BACKENDS), help="Instead of the backend of the settings.")
 @click.option("--preview", is_flag=True, help="Show what would come of it; nothing is stored or sent.")
@@ -95,8 +98,9 @@ def check_max_cost(app: App, backend: str, max_cost: float | None) -> None:
     model = app.backends.model(backend)
     if model is not None and app.backends.price(backend) is None:
         raise UsageError(
-            f'The price of {model} is not known, so --max-cost cannot be held; set prices."{model}".input and .output, '
-            "or use --limit. Nothing was read."
+            f"The price of {model} is not known, so --max-cost cannot be held. Say it (USD per million tokens): "
+            f"`distiller config set 'prices.\"{model}\".input' 0.10`, the same for .output; or use --limit. "
+            "Nothing was read."
         )
 
 
@@ -123,12 +127,11 @@ def price_line(app: App, report: Report, backend: str) -> str:
     model = app.backends.model(backend)
     asked = f"{output.plural(report.calls, 'turn')} would be read by {model}"
     amount = f"about {report.input_tokens + report.output_tokens:,} tokens"
-    more = f" {output.plural(report.waiting, 'turn')} more that wait already go first." if report.waiting else ""
     if not report.calls:
-        return f"No new turn is left for {model} to read.{more}"
+        return f"No turn is left for {model} to read; this costs nothing."
     if app.backends.price(backend) is None:
-        return f'{asked}: {amount}; its price is not known here (settings prices."{model}".…).{more}'
-    return f"{asked}: {amount}, about {output.usd(report.cost_usd)} (prices of {app.backends.catalog.as_of}).{more}"
+        return f"{asked}: {amount}; its price is not known here."
+    return f"{asked}: {amount}, about {output.usd(report.cost_usd)} ({app.backends.whose_price(backend)})."
 
 
 def run(app: App, store: Store, options: Options, report: Report, backend: str, max_cost_usd: float | None) -> bool:
@@ -200,7 +203,7 @@ def show(report: Report, store: Store) -> None:
     skipped = sum(report.skipped.values())
     for count, words in (
         (report.kept, f"{would}kept"),
-        (report.empty, "empty: nothing durable in them"),
+        (report.empty, "empty: nothing kept (`distiller why TURN` says why)"),
         (skipped, "skipped: " + ", ".join(f"{count} {reason}" for reason, count in sorted(report.skipped.items()))),
         (report.known, "known already"),
         (report.open, "not finished yet"),

@@ -29,7 +29,7 @@ def cost(door: Door, since: str, as_json: bool) -> None:
         output.print_json(days)
         return
     if not days:
-        output.say("No model was called; the embedded backend costs nothing.")
+        output.say("No model was called in that time, and nothing was spent.")
         return
     head = ("day", "backend", "model", "turns", "calls", "tokens in", "out", "from cache", "cost")
     output.table([row(day) for day in days], head)

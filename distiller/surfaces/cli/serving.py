@@ -52,6 +52,7 @@ def status(door: Door, as_json: bool) -> int:
         backend=backend,
         model=app.backends.model(backend),
         budget=app.backends.budget(backend),
+        priced=app.backends.price(backend) is not None,
         clock=app.clock,
         roots=app.config.agent_roots,
         path=app.database,
@@ -97,8 +98,10 @@ def show_today(state: dict[str, Any]) -> None:
     spent = f"{output.plural(today['calls'], 'model call')}, {cost}"
     if state["backend"]["model"]:
         usd, tokens = today["budget_usd"], today["budget_tokens"]
-        limits = [] if usd is None else [output.usd(usd)]
-        limits += [] if tokens is None else [f"{tokens:,} tokens"]
+        limits = [] if tokens is None else [f"{tokens:,} tokens"]
+        limits += (
+            [] if usd is None else [output.usd(usd) if state["priced"] else f"{output.usd(usd)}, not held: no price"]
+        )
         spent += f", {today['tokens']:,} tokens (budget: {' and '.join(limits) or 'none'})"
     output.say(f"today    {spent}")
     if note:
@@ -132,6 +135,8 @@ def show_work(state: dict[str, Any]) -> None:
     for name in ("waiting", "skipped", "dead"):
         if state[name]:
             output.say(f"  {name:<8} {counted(state[name])}")
+    if state["turns"].get("dead"):
+        output.say("  dead turns keep their text for a while: `distiller retry` tries them again")
     if state["oldest_waiting_at"]:
         output.say(f"  oldest waiting since {output.local(state['oldest_waiting_at'])}")
     output.say(f"facts    {counted(state['facts']) or 'none yet'}; {output.plural(state['candidates'], 'candidate')}")

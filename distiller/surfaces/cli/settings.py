@@ -9,6 +9,7 @@ import click
 from distiller.surfaces.cli import output
 
 KEYED = ("anthropic", "claude-cli")
+LONGEST_KEY = 10_000  # characters
 
 if TYPE_CHECKING:
     from distiller.surfaces.cli import Door
@@ -54,18 +55,27 @@ def get(door: Door, key: str) -> None:
 @click.pass_obj
 def set_key(door: Door, backend: str) -> None:
     """Keep the secret of a backend, read from stdin (or asked for, unseen): an API key, a `claude setup-token`."""
-    import sys
-
     from distiller.errors import UsageError
 
-    value = click.prompt("Key (not shown)", hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
+    value = read_key()
     if not value.strip():
         raise UsageError("No key was given on stdin; nothing was changed.")
-    if len(value.split()) != 1:
-        raise UsageError("A key is one word; more came on stdin. Nothing was changed.")
+    if len(value.split()) != 1 or not value.strip().isprintable() or len(value) > LONGEST_KEY:
+        raise UsageError("A key is one short word of plain characters; something else came. Nothing was changed.")
     door.app.make_home()
     where = door.app.backends.write_key(backend, value.strip())
     output.say(f"Kept in {where}, for you alone. `distiller config set backend {backend}` uses it.")
+
+
+def read_key() -> str:
+    """What a person types unseen, or what stands on stdin; nothing if stdin is closed or no text."""
+    import sys
+
+    if sys.stdin is None or sys.stdin.closed:
+        return ""
+    if sys.stdin.isatty():
+        return str(click.prompt("Key (not shown)", hide_input=True))
+    return sys.stdin.buffer.read(LONGEST_KEY + 1).decode("ascii", "replace")
 
 
 @config.command(name="set", context_settings={"ignore_unknown_options": True})

@@ -64,16 +64,26 @@ def pause(door: Door, here: bool, project: str | None, session: str | None, span
     output.say(f"Memory is off for {words}{until}. `distiller resume{again}` switches it on again.")
 
 
-def end_halts(door: Door, now: str) -> bool:
-    """Let the service try again, whatever halted it; whether anything did."""
-    from distiller.service.gate import halt_key, rest_key
+def end_halts(door: Door, now: str) -> list[str]:
+    """Let the service try again, whatever halted it; what was ended, in words. A spent budget is not ended so."""
+    from distiller.service.gate import halt_key, rest_key, resting
 
     store, backend = door.app.store, door.app.config.settings.backend
-    keys = [key for key in ("halt", halt_key(backend), rest_key(backend)) if store.setting(key)]
-    for key in keys:
-        store.set_setting(key, None, at=now)
-    held = store.hold(None, from_reasons=("halted", "budget", "resting"), at=now)
-    return bool(keys or held)
+    halts = {key: halt for key in ("halt", halt_key(backend)) if (halt := store.setting(key))}
+    ended = [f"the halt ({halt['reason']})" for halt in halts.values() if halt["reason"] != "budget"]
+    if resting(store.setting(rest_key(backend)), now) is not None:
+        ended.append("the backend's rest")
+    for key in [*(key for key, halt in halts.items() if halt["reason"] != "budget"), rest_key(backend)]:
+        if store.setting(key):
+            store.set_setting(key, None, at=now)
+    if ended:
+        store.hold(None, from_reasons=("halted", "resting"), at=now)
+    for halt in halts.values():
+        if halt["reason"] == "budget":
+            output.say(
+                f"The day's budget stays spent until {output.local(halt['until'])}; to go on before: {halt['fix']}."
+            )
+    return ended
 
 
 @click.command()
@@ -84,9 +94,10 @@ def resume(door: Door, here: bool, project: str | None, session: str | None) -> 
     level, aim, words = target(door, here, project, session)
     store, now = door.app.store, door.app.now()
     ended = store.resume(level=level, target=aim, at=now)
-    halted = level == "all" and end_halts(door, now)
-    if ended or halted:
-        output.say(f"Memory is on for {words}." + (" The halt is over; waiting turns are read now." if halted else ""))
+    halts = end_halts(door, now) if level == "all" else []
+    if ended or halts:
+        over = f" Over is {' and '.join(halts)}; turns that waited for it are tried again now." if halts else ""
+        output.say(f"Memory is on for {words}.{over}")
         return
     others = [one for one in store.pauses(at=now) if (one.level, one.target) != (level, aim)]
     hint = f" Still off: {', '.join(f'{one.level} {one.target}'.strip() for one in others)}." if others else ""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from distiller.distill import exchange
 from distiller.errors import AmbiguousNameError, UnknownNameError
 from distiller.service import curate, report
 from distiller.surfaces.cli import output
@@ -87,15 +88,9 @@ def show_exchanges(app: App, passes: list[PassRecord], *, as_json: bool) -> None
             output.say(output.style("--- fixed part ---", dim=True))
             output.say(fixed_part(request.prompt_version))
             output.say(output.style("--- and after it ---", dim=True))
-            output.say(asked_text(request))
+            output.say(exchange.user_text(request))
         output.say(output.style("--- answer ---", dim=True))
         output.say(answer or "none came")
-
-
-def asked_text(request: Request) -> str:
-    """The part of a prompt that changes, as it was sent."""
-    again = f"\n\n(asked for the second time: {request.repair})" if request.repair else ""
-    return f"{request.prompt}{again}"
 
 
 def fixed_part(version: str | None) -> str:
@@ -112,7 +107,7 @@ def exchange_json(one: PassRecord, request: Request | None, answer: str | None) 
         "pass": one.id, "attempt": one.attempt, "backend": one.backend, "model": one.model,
         "prompt_version": request.prompt_version if request else None,
         "fixed": fixed_part(request.prompt_version) if sent and request else None,
-        "prompt": request.prompt if request else None, "repair": request.repair if request else None,
+        "prompt": exchange.user_text(request) if sent and request else None,
         "answer": answer,
     }  # fmt: skip
 

@@ -9,6 +9,7 @@ import pytest
 
 from distiller.distill import window
 from distiller.errors import BackendHaltedError, BackendUnavailableError
+from distiller.service.gate import Budget
 from distiller.vocabulary import Lease, Request, TurnQuery, TurnState
 from tests.fakes.backend import NOTHING, FakeBackend, fact
 from tests.fakes.store import CrashError, FakeStore
@@ -24,7 +25,7 @@ def rule(request: Request) -> str:
 
 def waiting(backend: FakeBackend) -> World:
     """A world with one waiting turn that says RULE."""
-    world = World(backend=backend)
+    world = World(backend=backend, budget=Budget())
     world.session().turn(RULE)
     return world
 
