@@ -280,7 +280,9 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, Any]
         yield key, read_value(text)
 
 
-NOT_SETTINGS = {"DISTILLER_HOME", "DISTILLER_CONFIG", "DISTILLER_SHARED", "DISTILLER_NOTHING_SKIPPED"}
+NOT_SETTINGS = {
+    f"DISTILLER_{name}" for name in ("HOME", "CONFIG", "MANAGER", "SHARED", "NOTHING_SKIPPED")
+}  # of the program, of who starts it, of its tests
 
 
 def read_value(text: str) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from datetime import datetime
+from re import Pattern
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from distiller.vocabulary import (
@@ -22,6 +23,8 @@ from distiller.vocabulary import (
     FileIdentity,
     HistoryEntry,
     Hit,
+    HomeFile,
+    Kept,
     Lease,
     Limits,
     Mark,
@@ -30,10 +33,15 @@ from distiller.vocabulary import (
     Plan,
     Project,
     Proposal,
+    Purge,
     RecallRecord,
     Reply,
     Request,
     Retention,
+    Scrubbed,
+    ServiceRecipe,
+    ServiceSeen,
+    ServiceStep,
     SessionFile,
     SessionRow,
     Settlement,
@@ -180,6 +188,26 @@ class Notifier(Protocol):
 
     def event(self, name: str, *, level: str = "info", **fields: Any) -> None:
         """One line for anything else; `name` as in CONTRACTS §9."""
+        ...
+
+
+class Home(Protocol):
+    """Our own files beside the store: logs, live state, copies; never an agent's."""
+
+    def listing(self) -> list[HomeFile]:
+        """Our folders and files with sizes and rights, by path."""
+        ...
+
+    def find_text(self, pattern: Pattern[str]) -> dict[str, int]:
+        """Lines that match, by path of the log or state file."""
+        ...
+
+    def scrub(self, pattern: Pattern[str]) -> dict[str, int]:
+        """Overwrite the matches where they stand; lines changed, by path. Whoever has a file open notices nothing."""
+        ...
+
+    def holding(self, texts: Collection[str]) -> list[str]:
+        """Paths of our files, of any kind, in whose bytes one of `texts` stands."""
         ...
 
 
@@ -454,6 +482,49 @@ class Store(Protocol):
         """The ledger in numbers; `today` counts passes started at or after `day_from`."""
         ...
 
+    # -- removal, inventory -------------------------------------------------------------------------------------
+    def purgeable(self, what: Purge) -> dict[str, int]:
+        """What `purge` would remove, by kind; all zero when there is nothing.
+
+        Keys: `turns`, `waiting_texts`, `facts`, `quotes`, `candidates`, `proposals`, `notes`, `answers`, `recalls`,
+        `runs`.
+        """
+        ...
+
+    def purge(self, what: Purge, *, at: str) -> dict[str, int]:
+        """Remove what came from those turns and nothing else bears, copies included; what was removed, by kind.
+
+        The turns stay as `skipped(purged)` without text; facts that rest on them alone leave tombstones. All leases
+        end with it.
+
+        Raises:
+            StoreUnusableError: a copy could not be rewritten; nothing was removed from the database.
+        """
+        ...
+
+    def find_text(self, pattern: Pattern[str]) -> Scrubbed:
+        """Where the pattern matches, decompressed cells and copies included."""
+        ...
+
+    def scrub(self, pattern: Pattern[str], *, at: str) -> Scrubbed:
+        """Put `[REDACTED:scrub]` in place of each match, everywhere; where it stood. All leases end with it.
+
+        Paths and project keys stay told apart, names stay names. Raises as `purge`.
+        """
+        ...
+
+    def recalls(self, *, fact_id: str | None = None, since: str = "") -> list[RecallRecord]:
+        """Recalls at or after `since` (those that handed over `fact_id`), newest first."""
+        ...
+
+    def outcomes(self, *, since: str) -> list[tuple[str, str, int]]:
+        """(minute, state, how many) of the turns settled at or after `since`, oldest first."""
+        ...
+
+    def inventory(self) -> list[Kept]:
+        """What is stored, by kind; no text."""
+        ...
+
     # -- upkeep -------------------------------------------------------------------------------------------------
     def check(self) -> list[str]:
         """What is wrong with the database; empty when it is sound."""
@@ -469,4 +540,88 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the database."""
+        ...
+
+
+class Supervisor(Protocol):
+    """The machine's manager of a person's services: systemd --user, launchd.
+
+    Raises (`run`): DistillerError, which says what the manager refused and what to do.
+    """
+
+    name: str
+    file: str  # where our unit belongs
+
+    def obstacle(self) -> str | None:
+        """What keeps the manager from serving this person and what to do, in one line; None if nothing does."""
+        ...
+
+    def text(self, recipe: ServiceRecipe) -> str:
+        """The unit made from `recipe`.
+
+        Raises:
+            SettingError: a path cannot be written in it.
+        """
+        ...
+
+    def steps(self, act: str) -> list[ServiceStep]:
+        """The commands of an act, as things are now.
+
+        `load` (the file is new), `unload` (before it goes), `forget` (it is gone), `start`, `stop`, `restart`.
+        """
+        ...
+
+    def lingers(self) -> bool | None:
+        """Whether the service outlives the last logout; None where that is no question or nobody can say."""
+        ...
+
+    def linger_step(self, *, on: bool) -> ServiceStep:
+        """The command that lets it outlive that, or no longer."""
+        ...
+
+    def run(self, step: ServiceStep) -> None:
+        """Do a command; returns when what it asked for is the case."""
+        ...
+
+    def look(self) -> ServiceSeen:
+        """How the service is now; `inactive` where the manager knows none."""
+        ...
+
+
+class Changes(Protocol):
+    """Files of the person that we write and remove, and the record by which each is taken back."""
+
+    def record(self, group: str) -> dict[str, Any] | None:
+        """What was kept for `group` (`service`, `setup`), or None."""
+        ...
+
+    def keep(self, group: str, record: dict[str, Any] | None) -> None:
+        """Keep that instead, or nothing; the file goes with its last record."""
+        ...
+
+    def text(self, path: str) -> str | None:
+        """What the file holds; None if there is none."""
+        ...
+
+    def missing_folders(self, path: str) -> list[str]:
+        """The folders above `path` and itself that are not there, outermost first."""
+        ...
+
+    def make_folder(self, path: str) -> None:
+        """Make it, with all above it."""
+        ...
+
+    def write(self, path: str, text: str) -> None:
+        """Replace the file whole, readable for all: what stands in it is no secret."""
+        ...
+
+    def remove(self, path: str) -> bool:
+        """Remove a file, or a folder if it is empty; whether it is gone."""
+        ...
+
+    def purge(self, kind: str, folder: str) -> list[str]:
+        """Remove what we keep in our `config`, `data`, `state` or `logs` folder, and it if that was all; what is left.
+
+        Only names of ours are removed (CONTRACTS §1), so a folder that was chosen by mistake keeps what is in it.
+        """
         ...

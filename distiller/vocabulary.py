@@ -887,3 +887,93 @@ class Totals(msgspec.Struct, frozen=True):
     schema: int
     store_bytes: int
     wal_bytes: int
+
+
+# --- the service as the machine runs it -------------------------------------------------------------------------
+
+
+class ServiceRecipe(msgspec.Struct, frozen=True):
+    """What a unit file is made from; paths are absolute, nothing in here is secret."""
+
+    command: tuple[str, ...]  # the stable launcher and its arguments
+    config: str
+    data: str
+    state: str
+    logs: str
+    environment: dict[str, str]
+    private_tmp: bool = True  # False where something of ours or an agent's lies below /tmp
+    sandbox: bool = True
+
+
+class ServiceStep(msgspec.Struct, frozen=True):
+    """One thing that a plan does to the machine; shown before it is done.
+
+    `act`: `folder` (make it, for you alone), `write` (a file), `remove` (a file, or a folder that is empty), `run` (a
+    command of the service manager).
+    """
+
+    act: str
+    target: str  # a path, or the command line as it would be typed
+    why: str
+    text: str | None = None  # what the file will hold
+    words: tuple[str, ...] = ()  # of the command
+    may_fail: bool = False
+
+
+class ServiceSeen(msgspec.Struct, frozen=True):
+    """What the service manager says of our service."""
+
+    state: str  # active | activating | inactive | failed
+    enabled: bool = False
+    pid: int | None = None
+    program: str | None = None  # what it starts
+    file: str | None = None  # where it read that
+    needs_reload: bool = False
+    result: str | None = None  # how the last run ended, where that is known
+    exit_code: int | None = None
+    restarts: int | None = None
+    text: str | None = None  # what the daemon says of itself
+
+
+# --- removal, inventory -----------------------------------------------------------------------------------------
+
+
+class Purge(msgspec.Struct, frozen=True):
+    """What is to be removed: the turns that all of these mean together; None and empty mean "any"."""
+
+    project_keys: tuple[str, ...] = ()
+    session: tuple[str, str] | None = None  # agent, id
+    since: str | None = None  # ended at or after
+    before: str | None = None  # ended before
+
+
+class Scrubbed(msgspec.Struct, frozen=True):
+    """Where an expression was found in a store: rows by table, copies by path, and what it matched.
+
+    `texts` never leaves the process: it is what a search for leftovers looks for. `ids` are ids of sessions and
+    messages that match; a store does not rewrite those, or it would take known turns for new ones.
+    """
+
+    rows: dict[str, int]
+    copies: dict[str, int]
+    ids: int
+    facts: int  # all that there are
+    texts: frozenset[str]
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """How much of one kind a store holds, in rows and in bytes of their content."""
+
+    kind: str
+    rows: int
+    bytes: int
+    oldest_at: str | None
+    newest_at: str | None
+
+
+class HomeFile(msgspec.Struct, frozen=True):
+    """One of our own files or folders; `mode` are its rights."""
+
+    path: str
+    bytes: int
+    mode: int

@@ -93,8 +93,7 @@ class FileWatcher:
             self._tell("watch.polling", level="warning", reason=error.strerror or str(error))
         finally:
             guard.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await guard
+            await asyncio.gather(guard, return_exceptions=True)  # a cancellation of ours must not be taken for its
 
     async def _stop_when_roots_change(self, armed: dict[str, tuple[int, int]], stop: asyncio.Event) -> None:
         while self._present() == armed:  # noqa: ASYNC110 -- nothing announces that a missing folder appears

@@ -8,29 +8,33 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from distiller import timestamps
 from distiller.config import Config
-from distiller.errors import SettingError
+from distiller.errors import LockHeldError, SettingError
 from distiller.vocabulary import Project, Redacted, Retention
 
 if TYPE_CHECKING:
     from distiller.adapters.notifier_structlog import LogNotifier
+    from distiller.adapters.notify_systemd import SystemdLink
+    from distiller.adapters.store_sqlite.restoring import Health, Restoration
     from distiller.adapters.worker_thread import InlineWorker, ThreadWorker
     from distiller.bootstrap.backends import Backends
     from distiller.distill.redact import Redactor
-    from distiller.ports import Clock, Projects, Store, Timer, Transcripts, Watcher, Worker
+    from distiller.ports import Clock, Home, Projects, Store, Timer, Transcripts, Watcher, Worker
     from distiller.service.backfill import Backfill, Options, Progress
     from distiller.service.backfill_report import Report
     from distiller.service.distill_turn import Distilling
     from distiller.service.enrol import Rules
+    from distiller.service.examined import Subject
     from distiller.service.follow import Follower
     from distiller.service.gate import Gate, Purse
+    from distiller.service.installation import Installation
     from distiller.service.reading import Reading
     from distiller.transcript.turns import Settle
 
@@ -38,11 +42,20 @@ FOLDER_MODE = 0o700
 BY_HAND_SHARE = 0.75  # of the calls in a minute: live turns always find room beside a backfill
 
 
+@cache
+def service_link() -> SystemdLink:
+    """The one way to the service manager; making it takes its variables out of the environment."""
+    from distiller.adapters.notify_systemd import SystemdLink
+
+    return SystemdLink(os.environ)
+
+
 class App:
     """The program for one configuration; parts are made once and shared."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, read_again: Callable[[], Config] | None = None) -> None:
         self.config = config
+        self._read_again = read_again
 
     @cached_property
     def version(self) -> str:
@@ -50,6 +63,34 @@ class App:
         from importlib.metadata import version
 
         return version("distiller")
+
+    def with_settings_as_they_are(self) -> App | None:
+        """The program for the settings as they stand in file and environment now; None if they are these.
+
+        Raises:
+            SettingError: they cannot be used.
+        """
+        if self._read_again is None or (config := self._read_again()) == self.config:
+            return None
+        return App(config, read_again=self._read_again)
+
+    @cached_property
+    def service_link(self) -> SystemdLink:
+        """The way to the service manager that started this process, if one did; one for the whole process."""
+        return service_link()
+
+    @property
+    def under_launchd(self) -> bool:
+        """Whether launchd started this process."""
+        return os.environ.get("DISTILLER_MANAGER") == "launchd"
+
+    def program_identity(self) -> tuple[int, int]:
+        """Which files of ours are installed now; others than at the start mean an upgrade."""
+        try:
+            status = os.stat(__file__)  # noqa: PTH116 -- as below
+        except OSError:
+            return (0, 0)
+        return (status.st_ino, status.st_mtime_ns)
 
     # -- places -------------------------------------------------------------------------------------------------
     @property
@@ -71,6 +112,11 @@ class App:
     def state_file(self) -> str:
         """The path of the daemon's live state."""
         return str(self.config.home.state / "daemon.json")
+
+    @property
+    def settings_file(self) -> str:
+        """The path of the settings file, which need not be there."""
+        return str(self.config.file)
 
     @property
     def log_file(self) -> str:
@@ -120,6 +166,14 @@ class App:
 
         self.make_home()
         return open_store(str(self.config.home.data), wake=lambda: touch(self.wake_file))
+
+    @cached_property
+    def home_files(self) -> Home:
+        """Our own folders, to be looked through."""
+        from distiller.adapters.home_files import HomeFiles
+
+        home = self.config.home
+        return HomeFiles([str(folder) for folder in home.folders], texts=[str(home.logs), str(home.state)])
 
     @property
     def store_exists(self) -> bool:
@@ -234,7 +288,7 @@ class App:
         """Wakes the daemon on changed sessions and on writes of other processes."""
         from distiller.adapters.watcher_watchfiles import FileWatcher
 
-        return FileWatcher(self.roots, single_files=[self.wake_file], tell=tell)
+        return FileWatcher(self.roots, single_files=[self.wake_file, self.settings_file], tell=tell)
 
     def redact(self, text: str) -> Redacted:
         """`text` without secrets; the patterns are loaded when they are first needed."""
@@ -457,3 +511,53 @@ class App:
         now = self.now()
         dead = [owner for owner in store.lease_owners(at=now) if not is_alive(owner)]
         return store.release(dead, at=now) if dead else 0
+
+    # -- health and copies of the database ----------------------------------------------------------------------
+    def diagnosis(self, *, online: bool = False, settings_error: str | None = None) -> Subject:
+        """What `doctor` looks at; `settings_error`: why the settings in force are only the defaults."""
+        from distiller.bootstrap.diagnosis import subject
+
+        return subject(self, online=online, settings_error=settings_error)
+
+    def database_health(self) -> Health:
+        """How sound the database is, whatever its schema; nothing is changed."""
+        from distiller.adapters.store_sqlite.restoring import health
+
+        return health(self.database)
+
+    def copies(self) -> list[str]:
+        """Copies of the database, newest first."""
+        folder = self.config.home.data / "backups"
+        return [str(path) for path in sorted(folder.glob("*.db"), reverse=True)] if folder.is_dir() else []
+
+    @contextmanager
+    def without_daemon(self) -> Iterator[None]:
+        """Nobody serves this home inside the block.
+
+        Raises:
+            LockHeldError: somebody does.
+        """
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.lock())
+            except LockHeldError as error:
+                raise LockHeldError(
+                    "The service runs and has the database open; nothing was changed. Stop it first: `distiller "
+                    "service stop` (or end `distiller run`)."
+                ) from error
+            yield
+
+    @contextmanager
+    def restoration(self, file: str) -> Iterator[Restoration]:
+        """The copy `file`, checked and ready to take the database's place, while nobody serves this home."""
+        from distiller.adapters.store_sqlite.restoring import restoration
+
+        with self.without_daemon(), restoration(str(self.config.home.data), file) as found:
+            yield found
+
+    # -- the service as the machine runs it ---------------------------------------------------------------------
+    def installation(self, *, started_as: str) -> Installation:
+        """Installs this program, `started_as` it was, as a service of this account."""
+        from distiller.bootstrap.services import installation
+
+        return installation(self.config, os.environ, started_as=started_as)

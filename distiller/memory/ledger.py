@@ -94,6 +94,8 @@ def enter(turn: Enrolment, ask: Questions) -> Entry:
         reason = new_turn_skipped(turn, ask)
         return entry(turn, EnrolledAs.NEW, 1, reason)
     asked_again = turn.again and before.state is not TurnState.WAITING
+    if before.reason == "purged" and not asked_again:  # whatever was added to it: it would bring the rest back
+        return Entry(EnrolledAs.KNOWN, before.revision, before.state, before.reason)
     if not asked_again and (turn.digest == before.digest or turn.words_digest == before.words_digest):
         freshen = turn.digest != before.digest
         return Entry(EnrolledAs.KNOWN, before.revision, before.state, before.reason, freshen=freshen)

@@ -163,7 +163,7 @@ class Gate:
             return self._stopped
         _, tomorrow = self._clock.local_day(self._now())
         text = "the day's budget is spent; turns wait, nothing is lost"
-        fix = "raise budget.daily_tokens or budget.daily_usd (`distiller config set`) and restart the service"
+        fix = "raise budget.daily_tokens or budget.daily_usd (`distiller config set`); the service takes it at once"
         await self._note_budget_day()
         return await self._halt(Closed("budget", "budget", text, fix, tomorrow), event="budget.reached")
 

@@ -15,7 +15,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distiller import timestamps
-from distiller.errors import DistillerError, OutdatedProgramError, StoreBusyError, StoreUnusableError
+from distiller.errors import (
+    DistillerError,
+    OutdatedProgramError,
+    SettingError,
+    StoreBusyError,
+    StoreUnusableError,
+)
 from distiller.service.gate import DUE_REASONS, Closed
 from distiller.surfaces import telling
 from distiller.vocabulary import Enrolled, TurnQuery, TurnState
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from distiller.bootstrap import App
 
 HEARTBEAT_SECONDS = 15
+SLEEP_SECONDS = 120  # between two heartbeats: nobody is that late awake
 RESTART = 4  # exit code
 SHOWN_FILES = 20
 BATCH = 50
@@ -35,21 +42,15 @@ FIRST_START = "first_start_at"
 HALT = "halt"
 
 
-def run(app: App, *, once: bool = False) -> int:
-    """Serve until SIGTERM or SIGINT (or, with `once`, until nothing is left to do now); the exit code.
-
-    Raises:
-        LockHeldError: another daemon serves this home.
-    """
-    with app.lock():
-        return asyncio.run(Daemon(app).serve(once=once))
-
-
 class Daemon:
-    """One run of the service."""
+    """One run of the service with one set of settings; `next_app` has the next ones when they were changed."""
 
     def __init__(self, app: App) -> None:
+        self.next_app: App | None = None
         self._app = app
+        self._link = app.service_link
+        self._program = app.program_identity()
+        self._beat_at = app.now()
         self._store = app.store
         self._worker = app.worker()
         self._notifier = app.notifier(tell=telling.on_stderr())
@@ -74,10 +75,10 @@ class Daemon:
 
     async def serve(self, *, once: bool) -> int:
         """Run until told to stop; the exit code."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
         freed = await self._worker(self._app.free_dead_leases, self._store)
         self._notifier.event("daemon.started", roots=len(self._app.roots), freed_leases=freed)
         await self._gate.begin()
@@ -86,7 +87,8 @@ class Daemon:
                 return await self._once()
             await self._serve()
         finally:
-            self._notifier.event("daemon.stopped")
+            if self.next_app is None:
+                self._notifier.event("daemon.stopped")
             self._worker.close()
             self._store.close()
             self._notifier.close()
@@ -96,9 +98,22 @@ class Daemon:
         self._code = code
         self._stop.set()
 
-    def _hung_up(self) -> None:
-        """A closed terminal, or someone who expects a reload: neither is a reason to die."""
-        self._notifier.event("config.rejected", level="warning", reason="settings are read at the start only; restart")
+    def _reload(self) -> None:
+        """Go on with the settings as they are now; ones that cannot be used are told, and the old ones stay."""
+        if self.next_app is not None:
+            return
+        try:
+            changed = self._app.with_settings_as_they_are()
+        except SettingError as error:
+            if self._trouble.get("settings") != str(error):
+                self._notifier.event("config.rejected", level="error", text=str(error))
+            self._trouble["settings"] = f"{error} The service goes on with the settings that it had."
+            return
+        self._trouble.pop("settings", None)
+        if changed is not None:
+            self.next_app = changed
+            self._notifier.event("config.reloaded")
+            self._stop.set()
 
     async def _once(self) -> int:
         """Do what can be done now; a signal ends a running call too."""
@@ -128,16 +143,22 @@ class Daemon:
         timer.daily("04:20", "retention", self._retention)
         timer.start()
         self._app.write_live_state(self._state("running"))
-        steps = (("watch", self._watch), ("settle", self._settle), ("distil", self._distil))
+        self._link.ready(f"reading {len(self._app.roots)} folders")
+        steps = (
+            ("watch", self._watch), ("settle", self._settle), ("distil", self._distil), ("watchdog", self._show_alive),
+        )  # fmt: skip
         tasks = [asyncio.create_task(self._forever(name, step), name=name) for name, step in steps]
         self._resweep = asyncio.create_task(self._sweep_when_armed())
         await self._stop.wait()
-        self._notifier.event("daemon.stopping")
+        if self.next_app is None:
+            self._notifier.event("daemon.stopping")
+            self._link.stopping()
         timer.stop()
         for task in (*tasks, self._resweep):
             task.cancel()
         await asyncio.gather(*tasks, self._resweep, return_exceptions=True)
-        self._app.write_live_state(self._state("stopped"))
+        if self.next_app is None:
+            self._app.write_live_state(self._state("stopped"))
 
     # -- tasks --------------------------------------------------------------------------------------------------
     async def _forever(self, name: str, step: Callable[[], Awaitable[None]]) -> None:
@@ -159,10 +180,17 @@ class Daemon:
             if self._app.wake_file in paths:
                 self._work.set()
                 self._awake.set()
+            if self._app.settings_file in paths:
+                self._reload()
             async with self._reading:
-                for path in sorted(paths - {self._app.wake_file}):
+                for path in sorted(paths - {self._app.wake_file, self._app.settings_file}):
                     await self._enrolled(await self._follower.follow(path))
             self._growth.set()
+
+    async def _show_alive(self) -> None:
+        """Tell the service manager that this very loop turns; a thread would vouch for a loop that hangs."""
+        self._link.alive()
+        await asyncio.sleep(self._link.ping_seconds or HEARTBEAT_SECONDS)
 
     def _watch_told(self, name: str, *, level: str = "info", **fields: Any) -> None:
         """Pass on what the watcher says; when it has begun anew, what came meanwhile is swept up."""
@@ -263,12 +291,30 @@ class Daemon:
         return bool(halt)
 
     def _heartbeat(self) -> None:
+        """Look at what may change under a running service, and say that it runs."""
+        self._notice_sleep()
+        if self._app.program_identity() != self._program:
+            self._notifier.event("daemon.outdated", text="the program was replaced (an upgrade); it starts anew")
+            self._end_soon(RESTART)
         if self._app.database_identity() != self._database:
             text = "the database was removed or replaced under the running service; it starts anew with what is there"
             self._notifier.event("store.replaced", level="error", text=text)
-            self._end(RESTART)
+            self._end_soon(RESTART)
         with contextlib.suppress(OSError):
             self._app.write_live_state(self._state("running"))
+
+    def _notice_sleep(self) -> None:
+        """Say when the machine slept, and look at all files at once: what was written before it slept was not told."""
+        now = self._app.now()
+        gap = timestamps.seconds_between(self._beat_at, now)
+        self._beat_at = now
+        if gap > SLEEP_SECONDS:
+            self._notifier.event("daemon.woke", asleep_seconds=round(gap))
+            self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._sweep()))
+
+    def _end_soon(self, code: int) -> None:
+        """End the service; the heartbeat runs in a thread of the timer's."""
+        self._loop.call_soon_threadsafe(self._end, code)
 
     def _state(self, state: str) -> dict[str, Any]:
         return {

@@ -10,6 +10,7 @@ from typing import Any
 
 from distiller.service.places import project_name
 
+JOURNAL_CHARACTERS = 2000
 HEAD = ("time", "level", "event", "version", "pid")
 JOURNAL_PRIORITY = {"debug": "<7>", "info": "<6>", "warning": "<4>", "error": "<3>"}
 
@@ -48,6 +49,13 @@ def told(value: Any) -> str:
     return ",".join(f"{key}:{count}" for key, count in value.items()) if isinstance(value, dict) else str(value)
 
 
+def journal_line(fields: Mapping[str, Any]) -> str:
+    """A line for the journal, which adds time, program and priority itself; short enough not to be cut in pieces."""
+    event = str(fields.get("event", ""))
+    rest = turn(fields) if event.startswith("turn.") and "outcome" in fields else pairs(fields)
+    return f"{event} {rest}"[:JOURNAL_CHARACTERS]
+
+
 def on_stderr() -> Callable[[Mapping[str, Any], bytes], None] | None:
     """How lines go to stderr: readable on a terminal, with priorities to the journal, else not at all."""
     if sys.stderr.isatty():
@@ -59,7 +67,8 @@ def on_stderr() -> Callable[[Mapping[str, Any], bytes], None] | None:
     except OSError:
         return None
     if os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}":
-        return lambda fields, line: print(
-            JOURNAL_PRIORITY[fields["level"]] + line.decode("ascii"), end="", file=sys.stderr
+        return lambda fields, _line: print(
+            JOURNAL_PRIORITY[fields["level"]] + journal_line(fields).encode("ascii", "replace").decode(),
+            file=sys.stderr,
         )
     return None

@@ -19,7 +19,7 @@ from pathlib import Path
 from distiller.adapters.transcripts_files import TAIL_BYTES, FileTranscripts
 from distiller.bootstrap import App
 from distiller.config import load
-from distiller.surfaces import daemon
+from distiller.surfaces import running
 from distiller.transcript import formats
 from distiller.vocabulary import FileIdentity
 from tests.benchmarks.measure import MB, bytes_read, show
@@ -120,7 +120,7 @@ def serve() -> int:
     """Be the daemon."""
     app = App(load(os.environ))
     app.transcripts = CountingTranscripts(app.config.agent_roots, formats.sniff)
-    return daemon.run(app)
+    return running.run(app)
 
 
 if __name__ == "__main__":

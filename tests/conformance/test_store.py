@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,13 @@ from distiller.vocabulary import (
     Plan,
     Project,
     Proposal,
+    Purge,
     RecallRecord,
     Redacted,
     Refusal,
     Retention,
+    Role,
+    Row,
     Saved,
     Settlement,
     Spending,
@@ -1726,3 +1730,178 @@ def test_old_records_are_dropped_each_after_its_own_days(store: Store) -> None:
     assert store.exchange(lease.pass_id) == (None, None)
     assert (rest["answers"], rest["passes"], rest["recalls"]) == (0, 1, 1)
     assert [row.state for row in store.turn("k1")] == [TurnState.EMPTY]
+
+
+# --- removal, inventory -------------------------------------------------------------------------------------------
+
+
+def keep_one(store: Store, key: str, session_id: str, name: str, *, project: str = "p1", said: str = "use uv") -> None:
+    """A settled turn of its own session with a fact that rests on it."""
+    of = session(session_id)
+    own = enrolment(key, of=of, message_ids=(f"m-{key}",), words=key, project_key=project, own=said)
+    store.enrol([own], None, at=AT)
+    words = replace(quote(f"u-{key}", key, session_id=session_id, quote=Redacted(said)), project_key=project)
+    lease = take(store, key)
+    store.save_answer(lease, asked(said), answered(f'{{"quote": "{said}"}}'), at=AT)
+    kept = claim(name, evidence=(words,), summary=Redacted(f"{name} says {said}"), body=Redacted(f"{name}: {said}."))
+    store.commit(settled(TurnState.KEPT, kept=(kept,), note=f"note: {said}"), lease, at=AT)
+
+
+def test_a_purge_takes_what_rests_on_a_project_alone(store: Store) -> None:
+    """Facts, quotes, notes, questions and answers of that project go; another project's stay."""
+    keep_one(store, "k1", "s1", "package-manager", said="use zanzibar here")
+    keep_one(store, "k2", "s2", "test-runner", project="p2", said="use pytest there")
+    weighed = store.purgeable(Purge(project_keys=("p1",)))
+
+    removed = store.purge(Purge(project_keys=("p1",)), at=LATER)
+
+    assert {**removed, "runs": 0} == {**weighed, "runs": 0}
+    assert {kind: count for kind, count in removed.items() if count and kind != "runs"} == {
+        "turns": 1, "facts": 1, "quotes": 1, "notes": 1, "answers": 1,
+    }  # fmt: skip
+    assert [one.name for one in store.facts(FactQuery(statuses=()))] == ["test-runner"]
+    assert [(row.key, row.state, row.reason, row.prompt, row.has_text) for row in store.turn("k1")] == [
+        ("k1", TurnState.SKIPPED, "purged", "", False)
+    ]
+    assert store.exchange(store.passes("k1")[0].id) == (None, None)
+    assert [row.note for row in store.session("s1")] == [None]
+    assert not any(store.purgeable(Purge(project_keys=("p1",))).values())
+    assert store.exchange(store.passes("k2")[0].id) != (None, None)
+
+
+def test_a_purged_turn_is_not_read_again(store: Store) -> None:
+    """Neither the same words nor more of them, nor a copy under another key, bring a purged turn back."""
+    keep_one(store, "k1", "s1", "package-manager", said="use zanzibar here")
+    store.purge(Purge(session=("claude_code", "s1")), at=LATER)
+
+    again = enrolment("k1", message_ids=("m-k1",), words="k1", own="use zanzibar here")
+    grown = replace(again, digest="d2", words_digest="w9")
+    copy = replace(again, key="k9", digest="d9")
+    entered = [store.enrol([one], None, at=LATER)[0] for one in (again, grown, copy)]
+
+    assert [(one.how, one.state) for one in entered[:2]] == [(EnrolledAs.KNOWN, TurnState.SKIPPED)] * 2
+    assert entered[2].state is TurnState.SKIPPED
+    assert store.facts(FactQuery(statuses=())) == []
+
+
+def test_a_fact_that_rests_on_more_survives_a_purge_without_the_quote(store: Store) -> None:
+    """What was said in two sessions loses one quote, not the fact."""
+    keep_one(store, "k1", "s1", "package-manager", said="use zanzibar here")
+    (made,) = store.facts(FactQuery())
+    other = quote("u-k2", "k2", session_id="s2", quote=Redacted("uv again"))
+    store.enrol([enrolment("k2", of=session("s2"), message_ids=("m-k2",), words="k2")], None, at=AT)
+    store.apply(Plan((Operation(Op.EVIDENCE, made, made, (other,)),)), actor="pass", at=AT)
+
+    removed = store.purge(Purge(session=("claude_code", "s1")), at=LATER)
+
+    assert (removed["facts"], removed["quotes"]) == (0, 1)
+    assert [one.quote for one in store.evidence([made.id])[made.id]] == ["uv again"]
+    stands = store.fact(made.id)
+    assert stands is not None
+    assert stands.status is FactStatus.ACTIVE
+
+
+def test_a_purge_by_time_takes_recalls_and_waiting_texts_of_that_time(store: Store) -> None:
+    """Before and since are the bounds of when a turn ended and a recall was made."""
+    early, late = after(AT, seconds=-86400), after(AT, seconds=86400)
+    store.enrol([enrolment("k1", ended_at=early), enrolment("k2", of=session("s2"), ended_at=late)], None, at=LATER)
+    for number, at in enumerate((early, late)):
+        store.record_recall(RecallRecord(f"r{number}", at, "cli", None, None, "p1", None, (), "here", 5, (), 0, 0))
+    running = store.claim("k1", owner="me", at=LATER)
+    assert isinstance(running, Lease)
+
+    removed = store.purge(Purge(before=AT), at=LATER)
+
+    assert (removed["turns"], removed["waiting_texts"], removed["recalls"]) == (1, 1, 1)
+    assert [one.id for one in store.recalls()] == ["r1"]
+    assert store.due(at=late, limit=9) == ["k2"]
+    with pytest.raises(LeaseLostError):
+        store.save_answer(running, asked(), answered(), at=LATER)
+
+
+def test_what_the_person_typed_goes_with_its_project(store: Store) -> None:
+    """A fact that was added by hand belongs to no turn, and is purged by its own project and time."""
+    typed = quote("typed:1", "", session_id="command-line")
+    store.apply(Plan((add("f1", evidence=(typed,)), add("f2", name="without-quote"))), actor="person", at=AT)
+
+    assert store.purgeable(Purge(project_keys=("p2",)))["facts"] == 0
+    assert store.purge(Purge(project_keys=("p1",)), at=LATER)["facts"] == 2
+    assert store.facts(FactQuery(statuses=())) == []
+
+
+def test_later_turns_of_a_purged_session_no_longer_show_the_earlier_ones(store: Store) -> None:
+    """A waiting turn keeps the turns before it as background; what was purged leaves that too."""
+    before = Row(1, "u0", Role.USER, "own", Redacted("use zanzibar"), AT, previous=True)
+    own = Row(2, "u1", Role.USER, "own", Redacted("and go on"), AT)
+    later = replace(
+        enrolment("k2", message_ids=("m2",), words="k2", ended_at=LATER), text=WaitingText((before, own), "2026-12-01")
+    )
+    store.enrol([enrolment("k1"), later], None, at=AT)
+
+    store.purge(Purge(before=LATER), at=LATER)
+
+    assert take(store, "k2", at=LATER).text.rows == (own,)
+
+
+def test_a_scrubbed_text_is_found_nowhere(store: Store) -> None:
+    """Facts, quotes, history, notes, prompts, questions, answers, recalls and settings show the mark in its place."""
+    keep_one(store, "k1", "s1", "package-manager", said="the token is tok-zanzibar-1 here")
+    store.enrol([enrolment("k2", of=session("s2"), message_ids=("m2",), own="tok-zanzibar-2")], None, at=AT)
+    store.set_setting("halt", {"text": "no tok-zanzibar-3"}, at=AT)
+    asked_for = Redacted("where is tok-zanzibar-4")
+    store.record_recall(RecallRecord("r1", AT, "cli", None, None, None, asked_for, (), "here", 5, (), 0, 0))
+    wanted = re.compile(r"tok-zanzibar-\d")
+    before = store.find_text(wanted)
+
+    done = store.scrub(wanted, at=LATER)
+
+    assert done.rows == before.rows
+    assert done.rows.keys() >= {"facts", "evidence", "fact_history", "sessions", "passes", "turns", "recalls"}
+    assert done.texts == {f"tok-zanzibar-{number}" for number in (1, 2, 4)} | ({"tok-zanzibar-3"} & done.texts)
+    again = store.find_text(wanted)
+    assert (again.rows, again.texts) == ({}, frozenset())
+    (made,) = store.facts(FactQuery())
+    assert made.body == "package-manager: the token is [REDACTED:scrub] here."
+    assert store.setting("halt") == {"text": "no [REDACTED:scrub]"}
+    assert [one.query for one in store.recalls()] == ["where is [REDACTED:scrub]"]
+    assert take(store, "k2", at=LATER).text.rows[0].text == "[REDACTED:scrub]"
+
+
+def test_a_running_call_is_not_written_after_a_scrub(store: Store) -> None:
+    """What a call was asked may hold the text, so its answer is written nowhere."""
+    store.enrol([enrolment("k1")], None, at=AT)
+    lease = take(store)
+
+    store.scrub(re.compile("zanzibar"), at=AT)
+
+    with pytest.raises(LeaseLostError):
+        store.save_answer(lease, asked("zanzibar"), answered(), at=AT)
+
+
+def test_who_was_told_a_fact_is_known(store: Store) -> None:
+    """Recalls are told newest first, all of them or those that handed over one fact."""
+    for number, facts in enumerate((("f1",), ("f1", "f2"), ())):
+        at = after(AT, seconds=number)
+        store.record_recall(RecallRecord(f"r{number}", at, "cli", None, None, "p1", None, (), "here", 5, facts, 0, 0))
+
+    assert [one.id for one in store.recalls()] == ["r2", "r1", "r0"]
+    assert [one.id for one in store.recalls(fact_id="f1")] == ["r1", "r0"]
+    assert [one.id for one in store.recalls(since=after(AT, seconds=2))] == ["r2"]
+
+
+def test_outcomes_are_counted_by_minute(store: Store) -> None:
+    """Each settled turn counts once, when it was settled."""
+    keep_one(store, "k1", "s1", "package-manager")
+    store.enrol([enrolment("k2", of=session("s2"), skip="no-words", message_ids=("m2",))], None, at=LATER)
+
+    assert store.outcomes(since="") == [(AT[:16], "kept", 1), (LATER[:16], "skipped", 1)]
+    assert store.outcomes(since=LATER) == [(LATER[:16], "skipped", 1)]
+
+
+def test_the_inventory_counts_what_is_there(store: Store) -> None:
+    """Facts and recalls are counted by kind."""
+    store.apply(Plan((add("f1"),)), actor="person", at=AT)
+
+    counts = {one.kind: one.rows for one in store.inventory()}
+
+    assert (counts["facts"], counts["recalls"]) == (1, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -36,6 +37,7 @@ from distiller.vocabulary import (
     FactStatus,
     HistoryEntry,
     Hit,
+    Kept,
     Known,
     Lease,
     Limits,
@@ -47,12 +49,14 @@ from distiller.vocabulary import (
     Plan,
     Project,
     Proposal,
+    Purge,
     RecallRecord,
     Redacted,
     Reply,
     Request,
     Retention,
     Saved,
+    Scrubbed,
     Session,
     SessionRow,
     Settlement,
@@ -885,6 +889,59 @@ class FakeStore:
             wal_bytes=0,
         )
 
+    # -- removal, inventory ---------------------------------------------------------------------------------------
+
+    def purgeable(self, what: Purge) -> dict[str, int]:
+        """What would go."""
+        return Chosen(self.state, what).counts()
+
+    def purge(self, what: Purge, *, at: str) -> dict[str, int]:
+        """Take out what came from these turns."""
+        with self._writing() as state:
+            chosen = Chosen(state, what)
+            counts = chosen.counts()
+            if any(counts.values()):
+                for entry in self._waiting():
+                    if entry.owner is not None:
+                        entry.owner = entry.until = None
+                        entry.generation += 1
+                self._erase(state, chosen.facts, at)
+                chosen.take_out(at)
+            return counts
+
+    def find_text(self, pattern: re.Pattern[str]) -> Scrubbed:
+        """Where it stands; the fake has no copies."""
+        return scrubbed(copy.deepcopy(self.state), pattern)
+
+    def scrub(self, pattern: re.Pattern[str], *, at: str) -> Scrubbed:  # noqa: ARG002 - the port's word
+        """Take a text out."""
+        with self._writing() as state:
+            for entry in self._waiting():
+                if entry.owner is not None:
+                    entry.owner = entry.until = None
+                    entry.generation += 1
+            return scrubbed(state, pattern)
+
+    def recalls(self, *, fact_id: str | None = None, since: str = "") -> list[RecallRecord]:
+        """Recalls, newest first."""
+        found = (one for one in self.state.recalls.values() if one.at >= since)
+        wanted = sorted((one for one in found if fact_id is None or fact_id in one.fact_ids), key=lambda one: one.id)
+        return sorted(wanted, key=lambda one: one.at, reverse=True)
+
+    def outcomes(self, *, since: str) -> list[tuple[str, str, int]]:
+        """Settled turns by minute."""
+        newest = (revisions[-1] for revisions in self.state.turns.values())
+        settled = ((e.settled_at, e.state.value) for e in newest if e.settled_at is not None and e.settled_at >= since)
+        counts = Counter((at[:16], state) for at, state in settled)
+        return [(minute, state, counts[minute, state]) for minute, state in sorted(counts)]
+
+    def inventory(self) -> list[Kept]:
+        """What is stored, without sizes."""
+        return [
+            Kept("facts", len(self.state.facts), 0, None, None),
+            Kept("recalls", len(self.state.recalls), 0, None, None),
+        ]
+
     # -- upkeep ---------------------------------------------------------------------------------------------------
 
     def check(self) -> list[str]:
@@ -901,6 +958,188 @@ class FakeStore:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+class Chosen:
+    """What a purge means, and its removal."""
+
+    def __init__(self, state: State, what: Purge) -> None:
+        self.state = state
+        newest = [revisions[-1] for revisions in state.turns.values()]
+        self.turns = {
+            entry.turn.key
+            for entry in newest
+            if entry.reason != "purged" and meant(what, entry.project_key, entry.session, entry.turn.ended_at)
+        }
+        self.sessions = {entry.session for entry in newest if entry.turn.key in self.turns}
+        quotes = {quote.id: quote for links in state.links.values() for quote in links.values()}
+        self.quotes = {
+            quote.id
+            for quote in quotes.values()
+            if quote.turn_key in self.turns
+            or (
+                quote.turn_key not in state.turns
+                and meant(what, quote.project_key, (quote.agent, quote.session_id), quote.said_at)
+            )
+        }
+        scopes = {f"project:{key}" for key in what.project_keys} if what.session is None else set()
+        self.facts = {
+            fact.id
+            for fact in state.facts.values()
+            if all(quote.id in self.quotes for quote in claiming(state, fact.id))
+            and (claiming(state, fact.id) or (fact.scope in scopes and within(what, fact.created_at)))
+        }
+        self.recalls = {
+            one.id
+            for one in state.recalls.values()
+            if meant(what, one.project_key or "", (one.agent or "", one.session_id or ""), one.at)
+        }
+
+    def counts(self) -> dict[str, int]:
+        """How much there is of each kind; the fake keeps no run records."""
+        entries = [entry for key in self.turns for entry in self.state.turns[key]]
+        return {
+            "turns": len(self.turns),
+            "waiting_texts": sum(entry.text is not None for entry in entries),
+            "facts": len(self.facts),
+            "quotes": len(self.quotes),
+            "candidates": len(self._resting(self.state.candidates)),
+            "proposals": len(self._proposals()),
+            "notes": sum(bool(self.state.session_facts[place]["note"]) for place in self.sessions),
+            "answers": sum(one.saved is not None or one.record.error is not None for one in self._asked()),
+            "recalls": len(self.recalls),
+            "runs": 0,
+        }
+
+    def take_out(self, at: str) -> None:
+        """Remove it."""
+        state = self.state
+        for candidate_id in self._resting(state.candidates):
+            del state.candidates[candidate_id]
+        for proposal_id in self._proposals():
+            del state.proposals[proposal_id]
+        owners = {*state.facts, *state.candidates, *state.proposals}
+        kept = {owner: links for owner, links in state.links.items() if owner in owners}
+        state.links = {o: {i: q for i, q in links.items() if i not in self.quotes} for o, links in kept.items()}
+        for attempt in self._asked():
+            attempt.saved, attempt.record = None, replace(attempt.record, error=None)
+        for place in self.sessions:
+            state.sessions[place] = replace(state.sessions[place], title="")
+            state.session_facts[place]["note"] = None
+        for recall in self.recalls:
+            del state.recalls[recall]
+        for entry in (entry for revisions in state.turns.values() for entry in revisions):
+            if entry.turn.key in self.turns:
+                entry.text, entry.prompt = None, ""
+            elif entry.session in self.sessions and entry.text is not None:
+                entry.text = replace(entry.text, rows=tuple(row for row in entry.text.rows if not row.previous))
+        for key in self.turns:
+            newest = state.turns[key][-1]
+            interrupt(state, newest)
+            newest.state, newest.reason, newest.retry_at = TurnState.SKIPPED, "purged", None
+            newest.settled_at = newest.settled_at or at
+
+    def _resting(self, owners: Collection[str]) -> list[str]:
+        return [owner for owner in owners if set(self.state.links.get(owner, {})) & self.quotes]
+
+    def _proposals(self) -> set[str]:
+        about = {one.id for one in self.state.proposals.values() if one.fact_id in self.facts}
+        return {*self._resting(self.state.proposals), *about}
+
+    def _asked(self) -> list[Attempt]:
+        keys = {key for key, revisions in self.state.turns.items() if revisions[-1].session in self.sessions}
+        return [attempt for attempt in self.state.attempts.values() if attempt.record.turn_key in keys]
+
+
+def within(what: Purge, at: str) -> bool:
+    """Whether a moment is meant."""
+    return (what.since is None or at >= what.since) and (what.before is None or at < what.before)
+
+
+def meant(what: Purge, project_key: str, session: tuple[str, str], at: str) -> bool:
+    """Whether what happened there and then is meant."""
+    here = not what.project_keys or project_key in what.project_keys
+    return here and what.session in (None, session) and within(what, at)
+
+
+class Scrubbing:
+    """Puts the mark in place of each match in what people and models said, and counts the values changed."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self.pattern = pattern
+        self.texts: set[str] = set()
+        self.rows: Counter[str] = Counter()
+
+    def clean(self, value: Any) -> Any:
+        """Any value."""
+        if isinstance(value, str):
+            self.texts.update(found[0] for found in self.pattern.finditer(value))
+            return self.pattern.sub("[REDACTED:scrub]", value)
+        if isinstance(value, list | tuple):
+            return type(value)(self.clean(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self.clean(item) for key, item in value.items()}
+        return value
+
+    def put(self, kind: str, value: Any, *names: str) -> Any:
+        """A struct, some of whose fields are cleaned."""
+        fresh = replace(value, **{name: self.clean(getattr(value, name)) for name in names})
+        self.rows[kind] += fresh != value
+        return fresh
+
+    def told(self, state: State) -> None:
+        """Facts and what rests beside them."""
+        said = ("summary", "body")
+        state.facts = {key: self.put("facts", one, *said) for key, one in state.facts.items()}
+        state.candidates = {key: self.put("candidates", one, *said) for key, one in state.candidates.items()}
+        state.proposals = {key: self.put("proposals", one, "change") for key, one in state.proposals.items()}
+        seen: dict[str, Evidence] = {}
+        for links in state.links.values():
+            for key, quote in links.items():
+                seen[key] = links[key] = seen.get(key) or self.put("evidence", quote, "quote")
+        history = []
+        for one in state.history:
+            sides = [None if side is None else self.put("", side, *said) for side in (one.before, one.after)]
+            self.rows["fact_history"] += sides != [one.before, one.after]
+            history.append(replace(one, before=sides[0], after=sides[1]))
+        state.history = history
+
+    def recorded(self, state: State) -> None:
+        """Turns, passes, sessions, recalls, settings."""
+        state.recalls = {key: self.put("recalls", one, "query", "names") for key, one in state.recalls.items()}
+        for place, added in state.session_facts.items():
+            before = (state.sessions[place], added["note"])
+            state.sessions[place] = self.put("", state.sessions[place], "title")
+            added["note"] = self.clean(added["note"])
+            self.rows["sessions"] += before != (state.sessions[place], added["note"])
+        for entry in (entry for revisions in state.turns.values() for entry in revisions):
+            stood = (entry.prompt, entry.text)
+            entry.prompt = self.clean(entry.prompt)
+            if entry.text is not None:
+                entry.text = replace(entry.text, rows=tuple(self.put("", row, "text") for row in entry.text.rows))
+            self.rows["turns"] += stood != (entry.prompt, entry.text)
+        for attempt in state.attempts.values():
+            was = (attempt.saved, attempt.record.error)
+            attempt.record = replace(attempt.record, error=self.clean(attempt.record.error))
+            attempt.saved = None if attempt.saved is None else self.exchange(attempt.saved)
+            self.rows["passes"] += was != (attempt.saved, attempt.record.error)
+        state.settings = self.clean(state.settings)
+
+    def exchange(self, saved: Saved) -> Saved:
+        """A question and its answer."""
+        window = saved.request.window
+        window = replace(window, rows=tuple(self.put("", row, "text") for row in window.rows))
+        request = replace(saved.request, window=window, prompt=self.clean(saved.request.prompt))
+        return Saved(request, replace(saved.reply, text=self.clean(saved.reply.text)))
+
+
+def scrubbed(state: State, pattern: re.Pattern[str]) -> Scrubbed:
+    """Clean a state; where it stood."""
+    scrubbing = Scrubbing(pattern)
+    scrubbing.told(state)
+    scrubbing.recorded(state)
+    rows = {kind: count for kind, count in sorted(scrubbing.rows.items()) if kind and count}
+    return Scrubbed(rows, {}, 0, len(state.facts), frozenset(scrubbing.texts))
 
 
 class Answers:

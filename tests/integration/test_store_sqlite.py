@@ -680,6 +680,8 @@ def test_an_erased_fact_is_in_no_row_no_index_no_log_and_no_copy(store: SqliteSt
     expected -= {("candidates", "body")}
     assert found >= expected, "the fact must first stand everywhere, else this test cannot fail"
 
+    for set_aside in ("distiller.db.damaged-20261201", "restoring.tmp"):
+        (tmp_path / set_aside).write_bytes(b"damaged " + SECRET.encode())
     (made,) = store.resolve_fact("stage-place")
     store.database.connection.execute("DELETE FROM recalls WHERE id = 'r2'")
     assert store.erase([made.id], at=LATER) == 1

@@ -30,8 +30,8 @@ def translation(error: sqlite3.Error, path: str) -> DistillerError | None:
         )
     if code in DAMAGED:
         return StoreUnusableError(
-            f"{path} is damaged ({error}); nothing was changed. Stop the service and put the newest file of the folder"
-            " backups beside it in its place"
+            f"{path} is damaged ({error}); nothing was changed. Stop the service, then `distiller db restore` puts a"
+            " copy from the folder backups beside it in its place"
         )
     return None
 
@@ -51,3 +51,8 @@ def translated(path: str) -> Iterator[None]:
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether somebody else only held the database for too long."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in BUSY
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file itself is no sound database."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in DAMAGED

@@ -24,12 +24,12 @@ from distiller.adapters.store_sqlite.errors import translated
 from distiller.adapters.store_sqlite.facts import FACT, facts_by_id
 from distiller.adapters.store_sqlite.part import Part
 from distiller.errors import StoreBusyError, StoreUnusableError
+from distiller.memory import needles
 from distiller.timestamps import after
 from distiller.vocabulary import Evidence, Fact, FactStatus, Op, Operation, Plan, Retention
 
 DAY_SECONDS = 86400
 BACKUP_BUSY_SECONDS = 5
-NEEDLE_CHARACTERS = 4  # shorter words stand everywhere and tell nothing
 
 # Every column that can hold a person's words outside the erased facts' own rows (a test keeps this list complete).
 TEXT_COLUMNS = (
@@ -126,6 +126,9 @@ END_LEASES = """
 """
 
 
+UNREADABLE = ("distiller.db.damaged-*", "restoring.tmp")  # what a restore set aside, or left when it was killed
+
+
 class Trace(msgspec.Struct, frozen=True):
     """What must not be found any more: the facts, the names they ever bore, their quotes and all of their words."""
 
@@ -208,6 +211,8 @@ class Forgetting(Part):
         scrub(connection, trace, at=at, new_id=self.new_id)
         for backup in sorted((self.database.data_dir / "backups").glob("*.db")):
             scrub_backup(backup, trace, at=at, new_id=self.new_id)
+        for unreadable in (file for name in UNREADABLE for file in self.database.data_dir.glob(name)):
+            unreadable.unlink(missing_ok=True)  # nothing can be taken out of it, so it goes whole
         self.tombstones.write(connection, self.tombstones.make(trace.places, trace.quotes, at))
         return len(trace.fact_ids)
 
@@ -237,7 +242,7 @@ def trace_of(connection: sqlite3.Connection, fact_ids: Collection[str]) -> Trace
     }
     places |= {(fact.scope, fact.proposed_name) for fact in versions if fact.proposed_name is not None}
     texts = {text for version in versions for text in (version.summary, version.body)}
-    return Trace(ids, frozenset(places), quotes, pattern(texts | {quote.quote for quote in quotes}))
+    return Trace(ids, frozenset(places), quotes, needles.pattern(texts | {quote.quote for quote in quotes}))
 
 
 def versions_of(connection: sqlite3.Connection, fact_id: str) -> Iterator[Fact]:
@@ -246,32 +251,6 @@ def versions_of(connection: sqlite3.Connection, fact_id: str) -> Iterator[Fact]:
         for side in ("before", "after"):
             if row[side] is not None:
                 yield msgspec.json.decode(row[side], type=Fact)
-
-
-def pattern(texts: Collection[str]) -> re.Pattern[str]:
-    """Finds any of the texts, however white space was folded and however deep they lie in JSON inside JSON."""
-    long_enough = sorted((text for text in texts if len(text.strip()) >= NEEDLE_CHARACTERS), key=len, reverse=True)
-    gap = r"(?:\s|\\+[nrt])+"
-    ways = [gap.join(escaped(word) for word in text.split()) for text in long_enough]
-    return re.compile("|".join(ways) or r"(?!)")
-
-
-def escaped(word: str) -> str:
-    """A word as a pattern, with any number of backslashes before what JSON escapes.
-
-    A model may spell what is not ASCII by its number, and what lies beyond the first plane by two.
-    """
-    kinds = {'"': r'\\*"', "\\": r"\\+", "/": r"\\*/"}
-    return "".join(kinds.get(character) or spelled(character) for character in word)
-
-
-def spelled(character: str) -> str:
-    """A character as a pattern, as it is or in JSON's ASCII."""
-    if character.isascii():
-        return re.escape(character)
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    ascii_ = "".join(rf"\\+u(?i:{units[start : start + 4]})" for start in range(0, len(units), 4))
-    return f"(?:{re.escape(character)}|{ascii_})"
 
 
 # --- taking it away ---------------------------------------------------------------------------------------------

@@ -9,13 +9,15 @@ from distiller.adapters.store_sqlite.database import Database
 from distiller.adapters.store_sqlite.enrolling import Enrolling
 from distiller.adapters.store_sqlite.facts import Facts
 from distiller.adapters.store_sqlite.forgetting import Forgetting
+from distiller.adapters.store_sqlite.inventory import Inventory
 from distiller.adapters.store_sqlite.passes import Passes
 from distiller.adapters.store_sqlite.records import Records
+from distiller.adapters.store_sqlite.removal import Removal
 from distiller.adapters.store_sqlite.settling import Settling
 from distiller.adapters.store_sqlite.upkeep import Upkeep
 
 
-class SqliteStore(Enrolling, Settling, Passes, Facts, Forgetting, Records, Upkeep):
+class SqliteStore(Enrolling, Settling, Passes, Facts, Forgetting, Removal, Inventory, Records, Upkeep):
     """`ports.Store` in one SQLite file."""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from distiller.adapters.store_sqlite import rows
 from distiller.adapters.store_sqlite.database import copy_to, schema_of
 from distiller.adapters.store_sqlite.due import HELD
-from distiller.adapters.store_sqlite.errors import translated
+from distiller.adapters.store_sqlite.errors import is_busy, translated
 from distiller.adapters.store_sqlite.part import Part
 from distiller.errors import StoreUnusableError
 from distiller.vocabulary import Totals
@@ -78,17 +78,7 @@ class Upkeep(Part):
 
     def check(self) -> list[str]:
         """What is wrong with the database; empty when it is sound."""
-        connection = self.database.connection
-        try:
-            problems = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
-            problems += [
-                f"{row[0]} points at a missing {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")
-            ]
-            if not self.database.read_only:
-                connection.execute("INSERT INTO facts_fts (facts_fts, rank) VALUES ('integrity-check', 1)")
-        except sqlite3.DatabaseError as error:
-            return [str(error)]
-        return problems
+        return unsound(self.database.connection, self.database.path, full=not self.database.read_only)
 
     def backup(self, kind: str, *, at: str) -> str:
         """Copy the database into `backups`, keep 7 nightly and 3 of each other kind; the new file's path."""
@@ -113,6 +103,25 @@ class Upkeep(Part):
     def close(self) -> None:
         """Let go of the database."""
         self.database.close()
+
+
+def unsound(connection: sqlite3.Connection, path: str, *, full: bool) -> list[str]:
+    """What is wrong with a database; `full`: its full-text index too, which SQLite checks only where it may write.
+
+    Raises:
+        StoreBusyError: another process held it for too long; that says nothing about its health.
+    """
+    try:
+        problems = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
+        problems += [f"{row[0]} points at a missing {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")]
+        if full:
+            connection.execute("INSERT INTO facts_fts (facts_fts, rank) VALUES ('integrity-check', 1)")
+    except sqlite3.DatabaseError as error:
+        if is_busy(error):
+            with translated(path):
+                raise
+        return [str(error)]
+    return problems
 
 
 def grouped(connection: sqlite3.Connection, table: str, column: str) -> list[sqlite3.Row]:

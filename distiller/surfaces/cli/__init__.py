@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:demo", "See it work: a made-up session is played and distilled before your eyes."),
     "run": ("serving:run", "Run the service in the foreground."),
+    "service": ("service:service", "Install, start and stop it as a service of yours; uninstall leaves nothing."),
     "status": ("serving:status", "Show how things are now; exit code 1 if something is wrong."),
+    "week": ("week:week", "Show what came in, changed, was recalled and waits for you, over seven days."),
+    "doctor": ("doctor:doctor", "Check everything, and say how to mend what is broken."),
     "logs": ("serving:logs", "Show what the service did; -f follows."),
     "backfill": ("backfill:backfill", "Read old sessions, newest first; --preview stores and sends nothing."),
     "pause": ("switches:pause", "Switch memory off: for all, a project, a session."),
@@ -31,6 +34,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cost": ("money:cost", "Show what the model calls cost, by day."),
     "sessions": ("sessions:sessions", "List the agents' sessions and what came of them."),
     "projects": ("sessions:projects", "Show which folders are one project."),
+    "trace": ("inventory:trace", "Show who was told a fact, and when."),
+    "inventory": ("inventory:inventory", "Show what is stored, sent and served; no fact's text."),
+    "purge": ("removal:purge", "Remove what came from a project, a session, a time."),
+    "scrub": ("removal:scrub", "Remove a text everywhere, copies and logs included."),
+    "db": ("database:db", "Check, copy, restore and migrate the database."),
     "config": ("settings:config", "Show and change settings."),
 }
 
@@ -73,10 +81,13 @@ class Door:
     def app(self) -> App:
         """The program for these options."""
         if self._app is None:
+            from functools import partial
+
             from distiller.bootstrap import App
             from distiller.config import load
 
-            self._app = App(load(os.environ, home=self._home, file=self._config))
+            read = partial(load, os.environ, home=self._home, file=self._config)
+            self._app = App(read(), read_again=read)
         return self._app
 
 

@@ -26,13 +26,20 @@ if TYPE_CHECKING:
 @click.pass_obj
 def run(door: Door, once: bool) -> int:
     """Run the service in the foreground until Ctrl-C or SIGTERM."""
-    from distiller.surfaces import daemon
+    from distiller.errors import DistillerError
+    from distiller.surfaces import running
 
     if not once and sys.stderr.isatty():
         output.say(
             f"distiller reads {', '.join(door.app.roots) or 'nothing'}; Ctrl-C ends it, nothing is lost.", err=True
         )
-    return daemon.run(door.app, once=once)
+    try:
+        return running.leaving(door.app, running.run(door.app, once=once))
+    except DistillerError as error:
+        if (code := running.leaving(door.app, error.exit_code)) == error.exit_code:
+            raise
+        output.say(f"distiller: {error}", err=True)
+        return code
 
 
 @click.command()

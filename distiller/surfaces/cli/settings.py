@@ -104,9 +104,7 @@ def set_(door: Door, key: str, value: str) -> None:
     temporary.write_text(text, "utf-8")
     temporary.chmod(0o600)
     temporary.replace(path)
-    output.say(
-        f"{key} = {written(settings.read_value(value))} (in {path}). A running service takes it at its next start."
-    )
+    output.say(f"{key} = {written(settings.read_value(value))} (in {path}). A running service takes it at once.")
 
 
 def known(door: Door, key: str) -> Any:
