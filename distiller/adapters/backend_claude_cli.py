@@ -8,11 +8,13 @@ of the machine; it begins with a mark, so that no watcher takes the call for the
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
@@ -42,6 +44,7 @@ from distiller.vocabulary import Reply, Request, Usage
 _MOST_BYTES = 4 << 20
 _MOST_USD = 1000  # for one call
 _REAP_SECONDS = 5
+_PR_SET_PDEATHSIG = 1
 _SET_TOKEN = "`claude setup-token`, then `distiller config set-key claude-cli`"  # noqa: S105 -- a command
 _SET_PROGRAM = "`distiller config set claude_cli.program PATH`"
 _FIXES = Fixes(_SET_TOKEN, "`distiller config set claude_cli.model NAME`")
@@ -192,13 +195,20 @@ class ClaudeCliBackend:
         )
 
 
+def _end_with_us() -> None:
+    """In the child: be killed when the process that started it is, even by -9 (prctl(2), PR_SET_PDEATHSIG)."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 @asynccontextmanager
 async def _process(words: list[str], folder: str, environment: dict[str, str]) -> AsyncIterator[Process]:
     """A process in a group of its own; at the end, whichever it is, the whole group is gone and reaped."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *words, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder, env=environment, start_new_session=True
-        )
+            *words, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder, env=environment, start_new_session=True,
+            preexec_fn=_end_with_us if sys.platform == "linux" else None,
+        )  # fmt: skip
     except OSError as error:
         raise _missing(f"{words[0]} cannot be started: {error.strerror}") from error
     try:

@@ -203,3 +203,79 @@ def test_under_launchd_no_exit_starts_it_again_and_again(program: Program) -> No
 
     assert (second.returncode, second.stderr.count("\n")) == (0, 1)
     assert "already runs" in second.stderr
+
+
+def test_f08_twenty_starts_at_once_are_one_service(program: Program) -> None:
+    """F08: one lives, nineteen leave cleanly with 75 and one line, and nothing is left behind."""
+    started = [program.start("run") for _ in range(20)]
+    program.until(lambda: sum(process.poll() is not None for process in started) == 19)
+    left = [process for process in started if process.poll() is None]
+    told = [process.communicate()[1].decode() for process in started if process.poll() is not None]
+    program.until(lambda: program.alive(left[0]))
+    left[0].terminate()
+    code = left[0].wait(20)
+    left[0].communicate()
+
+    assert (len(left), code) == (1, 0)
+    assert {process.returncode for process in started if process is not left[0]} == {75}
+    assert all(text.count("\n") == 1 and "already runs" in text for text in told)
+
+
+def test_f22_a_service_without_its_key_is_unhealthy_and_names_it(program: Program) -> None:
+    """F22: started with next to no environment: the first turn waits, `status` fails and says which key, and how."""
+    program.environment = {name: program.environment[name] for name in ("DISTILLER_HOME", "PATH")} | {
+        "DISTILLER_BACKEND": "anthropic",
+        "DISTILLER_AGENTS__CLAUDE_CODE__ROOTS": json.dumps([str(program.projects)]),
+        "DISTILLER_AGENTS__CODEX__ENABLED": "false",
+    }
+    with program.daemon():
+        session = ClaudeSession(at=program.json("status")["daemon"]["started_at"])
+        session.later(60)
+        (program.projects / "s.jsonl").write_bytes(session.turn(RULE))
+        program.until(lambda: "waiting(halted)" in program.turns().values())
+        status = program.run("status")
+
+    assert status.returncode == 1
+    assert "key-missing" in status.stdout
+    assert "distiller config set-key anthropic" in status.stdout
+
+
+def test_f38_a_killed_service_leaves_no_child(program: Program) -> None:
+    """F38: kill -9 in the middle of a call: the program that it had started is gone too, the next start clean."""
+    slow = program.folder / "claude"
+    slow.write_text(f"#!/bin/sh\necho $$ > {program.folder}/child\nexec sleep 300\n")
+    slow.chmod(0o755)
+    program.environment |= {"DISTILLER_BACKEND": "claude-cli", "DISTILLER_CLAUDE_CLI__PROGRAM": str(slow)}
+    program.run("config", "set-key", "claude-cli", given="token\n")
+    child = program.folder / "child"
+    with program.daemon() as process:
+        session = ClaudeSession(at=program.json("status")["daemon"]["started_at"])
+        session.later(60)
+        (program.projects / "s.jsonl").write_bytes(session.turn(RULE))
+        program.until(lambda: child.exists() and child.read_text().strip())
+        process.kill()
+        process.wait(10)
+        pid = int(child.read_text())
+
+        program.until(lambda: not Path(f"/proc/{pid}").exists() or "(sleep) Z" in Path(f"/proc/{pid}/stat").read_text())
+    with program.daemon():
+        assert program.json("status")["state"] == "running"
+
+
+def test_f43_reading_never_waits_for_a_backfill(program: Program) -> None:
+    """F43: recall in a loop while a backfill writes: no failure, each answer whole."""
+    for number in range(150):
+        session = ClaudeSession(f"{number:08d}-0000-4000-8000-000000000001", at="2026-11-01T09:00:00.000Z")
+        for turn in range(10):
+            session.later(60)
+            session.turn(f"From now on use tool{number} for part {turn} of this repo.")
+        (program.projects / f"{number}.jsonl").write_bytes(bytes(session))
+    process = program.start("backfill")
+    answers = []
+    while process.poll() is None:
+        answers.append(program.run("recall", "which tool", "--all-projects", "--json"))
+    process.communicate()
+
+    assert len(answers) > 3
+    assert {answer.returncode for answer in answers} == {0}
+    assert all(json.loads(answer.stdout)["state"] == "on" for answer in answers)

@@ -246,7 +246,7 @@ def test_install_shows_its_plan_first_and_runs_then(login: Login) -> None:
     assert login.tree() == before
 
 
-def test_a_killed_service_is_back(installed: Login) -> None:
+def test_f62_a_killed_service_is_back(installed: Login) -> None:
     """After kill -9 the manager starts it again, and it reads on."""
     installed.override("RestartSec=200ms")
     pid = installed.shown("MainPID")
