@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from functools import partial
+import sys
+from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from distiller.errors import SettingError
 from distiller.service.examined import Key, Settled, Subject
 
 if TYPE_CHECKING:
     from distiller.bootstrap import App
     from distiller.ports import Store
+    from distiller.service.installation import ServiceStatus
 
 
 def subject(app: App, *, online: bool, settings_error: str | None) -> Subject:
@@ -32,7 +36,17 @@ def subject(app: App, *, online: bool, settings_error: str | None) -> Subject:
         open_store=partial(reading_store, app) if app.store_exists else None,
         stored_path=app.stored_path,
         online=online,
+        service=service(app),
     )
+
+
+def service(app: App) -> Callable[[], ServiceStatus] | None:
+    """Asks the service manager, once; None where nothing could be installed from here (a throw-away environment)."""
+    try:
+        installation = app.installation(started_as=sys.argv[0])
+    except SettingError:
+        return None
+    return cache(installation.status)
 
 
 def settled(app: App, error: str | None) -> Settled:

@@ -18,6 +18,7 @@ from distiller.errors import DistillerError
 from distiller.service import report, spending
 from distiller.service.examined import Ledger, Subject
 from distiller.service.gate import rest_key, resting
+from distiller.service.installation import STALE
 from distiller.vocabulary import Cursor
 
 T = TypeVar("T")
@@ -227,6 +228,29 @@ def daemon(subject: Subject) -> Found:
             return Found("broken", problem.text, "distiller service restart")
     age = timestamps.seconds_between(str(subject.live.get("heartbeat_at")), subject.now)
     return Found("ok", f"pid {subject.pid}, heard {ago(age)} ago")
+
+
+def unit(subject: Subject) -> Found | None:
+    """What the service manager knows is what this program would install; None where nothing is installed."""
+    seen = subject.service() if subject.service is not None else None
+    if seen is None or seen.state in ("not-installed", "no-manager"):
+        return None
+    if seen.stale:
+        told = "; ".join(STALE[code] for code in seen.stale)
+        return Found("broken" if "gone" in seen.stale else "warn", told, "distiller service install")
+    if seen.state == "failed":
+        return Found("broken", f"it failed ({seen.result})", seen.fix or "distiller service restart")
+    if seen.pid is not None and subject.pid not in (None, seen.pid):
+        return Found("warn", f"pid {subject.pid} runs, not the one that {seen.manager} started", "end `distiller run`")
+    return Found("ok", f"{seen.manager}: {seen.state}")
+
+
+def linger(subject: Subject) -> Found | None:
+    """An installed service goes on after the logout, or the person knows that it does not."""
+    seen = subject.service() if subject.service is not None else None
+    if seen is None or seen.state in ("not-installed", "no-manager") or seen.linger is not False:
+        return None
+    return Found("warn", "it runs only while you are logged in", "loginctl enable-linger")
 
 
 def version(subject: Subject) -> Found | None:
@@ -509,6 +533,8 @@ CHECKS: tuple[tuple[str, Callable[[Subject], Found | None]], ...] = (
     ("disk", disk),
     ("daemon", daemon),
     ("version", version),
+    ("unit", unit),
+    ("linger", linger),
     ("trouble", trouble),
     ("agents", agents),
     ("sessions", sessions),

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from distiller import timestamps
 from distiller.ports import Clock, Store, Transcripts
 from distiller.service.gate import Budget
+from distiller.service.installation import ServiceStatus
 from distiller.vocabulary import SessionFile, Totals
 
 
@@ -105,6 +106,7 @@ class Subject:
     open_store: Callable[[], Store] | None  # None: there is no database yet
     stored_path: Callable[[str], str]
     online: bool = False
+    service: Callable[[], ServiceStatus] | None = None  # as the service manager sees it
 
     @property
     def now(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from distiller import timestamps
@@ -13,6 +14,7 @@ from distiller.ports import Store
 from distiller.service.diagnose import Finding, diagnose, made_at
 from distiller.service.examined import Key, Settled, Subject
 from distiller.service.gate import Budget
+from distiller.service.installation import ServiceStatus
 from distiller.vocabulary import Pause
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.machine import FakeMachine
@@ -46,6 +48,14 @@ class Bench:
         self.copies: Sequence[str] = ("/home/data/backups/20261201T041000000Z-nightly.db",)
         self.open_store: Callable[[], Store] | None = lambda: self.store
         self.online = False
+        self.unit = ServiceStatus(
+            manager="systemd", state="active", healthy=True, stale=[], file="/unit", enabled=True, pid=7, restarts=0,
+            result=None, exit_code=None, command=["/bin/distiller", "run"], linger=True, text=None, fix=None,
+        )  # fmt: skip
+
+    def service(self) -> ServiceStatus:
+        """What the service manager says."""
+        return self.unit
 
     def asks_a_model(self, **changes: object) -> None:
         """The person chose a model behind an API."""
@@ -61,6 +71,7 @@ class Bench:
                 machine=self.machine, clock=self.clock, transcripts=self.transcripts, version="1.0", folders=FOLDERS,
                 database="/home/data/distiller.db", copies=self.copies, live=self.live, settings=self.settled,
                 key=lambda: self.key, open_store=self.open_store, stored_path=lambda path: path, online=self.online,
+                service=self.service,
             )
         )  # fmt: skip
         assert SECRET not in str(found)
@@ -294,3 +305,32 @@ def test_a_copy_tells_by_its_name_when_it_was_made() -> None:
     at = "2026-12-01T09:15:00.123Z"
 
     assert timestamps.to_text(timestamps.from_text(made_at("/b/20261201T091500123Z-manual.db"))) == at
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "result", "told"),
+    [
+        ({"stale": ["gone"]}, "unit", "broken", "distiller service install"),
+        ({"stale": ["program"]}, "unit", "warn", "distiller service install"),
+        ({"state": "failed", "result": "exit-code", "pid": None}, "unit", "broken", "distiller service restart"),
+        ({"pid": 99}, "unit", "warn", "end `distiller run`"),
+        ({"linger": False}, "linger", "warn", "loginctl enable-linger"),
+    ],
+)
+def test_f62_a_service_that_is_not_what_was_installed_is_named(
+    bench: Bench, changes: dict[str, object], check: str, result: str, told: str
+) -> None:
+    """F62: a stale unit, a dead program, a daemon beside the manager's own, a service that ends with the login."""
+    bench.unit = msgspec.structs.replace(bench.unit, **changes)
+
+    finding = bench.findings()[check]
+
+    assert (finding.result, finding.fix) == (result, told)
+
+
+@pytest.mark.parametrize("state", ["not-installed", "no-manager"])
+def test_who_runs_it_by_hand_is_not_bothered(bench: Bench, state: str) -> None:
+    """Without an installed service there is nothing to say of one."""
+    bench.unit = msgspec.structs.replace(bench.unit, state=state, healthy=False, linger=None)
+
+    assert {"unit", "linger"} & set(bench.findings()) == set()
