@@ -69,7 +69,7 @@ def recipe(config: Config, environment: Mapping[str, str], *, started_as: str) -
     words = launcher(started_as, environment)
     home = config.home
     roots = [root for roots in config.agent_roots.values() for root in roots]
-    near = [words[0], *map(str, home.folders), *roots]
+    near = [words[0], str(PACKAGE), sys.prefix, *map(str, home.folders), *roots]
     return ServiceRecipe(
         command=(*words, *places(config), "run"),
         config=str(home.config),

@@ -94,8 +94,10 @@ def test_the_environment_finds_programs_and_holds_no_secret(tmp_path: Path) -> N
     assert "planted" not in str(made)
 
 
-def test_a_home_below_tmp_is_not_hidden_from_its_service(tmp_path: Path) -> None:
-    """A private /tmp would hide it."""
+def test_what_lies_below_tmp_is_not_hidden_from_its_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A private /tmp would hide a home, or a checkout that the program runs from."""
+    monkeypatch.setattr(services, "PACKAGE", Path("/opt/distiller/distiller"))
+    monkeypatch.setattr(sys, "prefix", "/opt/distiller/.venv")
     own = "/home/ann/.local/bin/distiller"
     ordinary = services.recipe(
         config.load({"HOME": "/home/ann"}, home="/home/ann/d"), {"HOME": "/home/ann"}, started_as=own
@@ -103,6 +105,8 @@ def test_a_home_below_tmp_is_not_hidden_from_its_service(tmp_path: Path) -> None
 
     assert ordinary.private_tmp is True
     assert recipe({"PATH": ""}, own, home=f"/tmp/{tmp_path.name}").private_tmp is False  # noqa: S108
+    monkeypatch.setattr(services, "PACKAGE", Path("/tmp/checkout/distiller"))  # noqa: S108
+    assert recipe({"PATH": ""}, own).private_tmp is False
 
 
 def test_the_wheel_carries_the_units() -> None:
