@@ -104,9 +104,7 @@ class ClaudeCliBackend:
         token: Callable[[], str | None],
         folder: str,
         timeout_seconds: float = 120,
-        price: None = None,
     ) -> None:
-        self.price = price  # the program itself says what a call is worth
         self._program = program
         self._model = model
         self._token = token

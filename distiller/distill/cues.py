@@ -17,7 +17,7 @@ from distiller.distill import note, planted, topics
 from distiller.distill.dates import absolute
 from distiller.distill.languages import LANGUAGES, Cue, Language
 from distiller.distill.recalls import is_recall
-from distiller.distill.redact import redact
+from distiller.distill.redact import holds_secret
 from distiller.distill.reply import Item, Quote
 from distiller.distill.verify import BODY_CHARACTERS, FACTS_PER_TURN, SUMMARY_CHARACTERS
 from distiller.vocabulary import FactKind, NearFact, Request, Row, Window
@@ -174,7 +174,7 @@ def _statement(row: Row, parts: list[Sentence], index: int, window: Window) -> _
         )
         firm = cue.firm or (insisted and not _asks_why(plain))
         body = _body(row.text, parts, index, len(sentence.text) - len(opened) + (asked.end() if asked else 0), language)
-        if len(body) >= _SHORTEST_BODY and redact(body) == body and "[REDACTED:" not in body:
+        if len(body) >= _SHORTEST_BODY and not holds_secret(body):
             return _Found(sentence, row, cue, language, firm and not _bare_pronoun(body), body)
     return None
 

@@ -10,7 +10,7 @@ import msgspec
 from distiller.distill import topics
 from distiller.distill.orders import planted_orders
 from distiller.distill.recalls import is_recall
-from distiller.distill.redact import redact
+from distiller.distill.redact import holds_secret
 from distiller.distill.reply import Answer, Item, Quote
 from distiller.distill.verify import SUMMARY_CHARACTERS
 from distiller.vocabulary import FactKind, Row, Window
@@ -22,10 +22,7 @@ def items(window: Window) -> list[Item]:
     """At most three sentences of this turn's foreign text that order agents to do something, in order."""
     rows = [row for row in window.rows if _is_foreign(row)]
     found = [(row, sentence) for row in rows for sentence in planted_orders(row.text)]
-    clean = [
-        (row, sentence) for row, sentence in found if redact(sentence) == sentence and "[REDACTED:" not in sentence
-    ]
-    return [_item(row, sentence) for row, sentence in clean[:MOST]]
+    return [_item(row, sentence) for row, sentence in found if not holds_secret(sentence)][:MOST]
 
 
 def beside(answer: Answer, window: Window) -> Answer:
@@ -37,10 +34,6 @@ def beside(answer: Answer, window: Window) -> Answer:
 
 def _overlap(one: Quote, other: Quote) -> bool:
     return one.row == other.row and (one.quote in other.quote or other.quote in one.quote)
-
-
-def _holds_no_secret(text: str) -> bool:
-    return redact(text) == text and "[REDACTED:" not in text
 
 
 def _is_foreign(row: Row) -> bool:

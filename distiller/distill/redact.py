@@ -135,6 +135,11 @@ def redact(text: str) -> Redacted:
     return _DEFAULT(text)
 
 
+def holds_secret(text: str) -> bool:
+    """Whether `text` holds a secret, or the mark that stands in the place of one."""
+    return "[REDACTED:" in text or redact(text) != text
+
+
 def redact_json(raw: bytes | msgspec.Raw) -> Redacted:
     """JSON without secrets, as JSON: nested JSON strings and fields whose name tells of a secret too."""
     return _DEFAULT.json(raw)

@@ -15,7 +15,7 @@ import msgspec
 from distiller.distill.carries import asks, carries, speaks_of_one_project, turns_round
 from distiller.distill.orders import gives_orders
 from distiller.distill.recalls import LEFT_OUT, is_recall
-from distiller.distill.redact import redact
+from distiller.distill.redact import holds_secret, redact
 from distiller.distill.reply import Answer, Item, Quote
 from distiller.vocabulary import Claim, Evidence, NearFact, Redacted, Refusal, Strength, Verdict, Window
 
@@ -314,7 +314,7 @@ def _room(claims: list[Claim], at_most: int | None) -> None:
 
 def _clean(item: Item) -> None:
     for text in (item.slug, item.summary, item.body, *item.related, *(quote.quote for quote in item.evidence)):
-        if "[REDACTED:" in text or redact(text) != text:
+        if holds_secret(text):
             raise _Doubt("secret", "it holds a secret, or the place of one")
 
 

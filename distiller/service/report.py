@@ -126,8 +126,8 @@ def status(
     now = timestamps.to_text(clock.now())
     totals = store.totals(day_from=clock.local_day(now)[0])
     pauses = store.pauses(at=now)
-    halt = halted(store, backend, now) if budget is not None else store.setting("halt")
-    rest = resting(store.setting(rest_key(backend)), now) if budget is not None else None
+    halt = halted(store, backend, now)
+    rest = resting(store.setting(rest_key(backend)), now)
     running = bool(live.get("running"))
     paused = next((pause for pause in pauses if pause.level == "all"), None)
     state = "stopped" if not running else "paused" if paused else "halted" if halt else "running"
