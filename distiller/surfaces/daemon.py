@@ -38,6 +38,7 @@ TROUBLE_SECONDS = 60
 LEAST_WAIT_SECONDS = 0.05
 ARMING_SECONDS = 0.1
 ARMING_TRIES = 100
+WRITING_SECONDS = 0.3
 FIRST_START = "first_start_at"
 HALT = "halt"
 
@@ -100,7 +101,7 @@ class Daemon:
 
     def _reload(self) -> None:
         """Go on with the settings as they are now; ones that cannot be used are told, and the old ones stay."""
-        if self.next_app is not None:
+        if self._stop.is_set():
             return
         try:
             changed = self._app.with_settings_as_they_are()
@@ -180,8 +181,8 @@ class Daemon:
             if self._app.wake_file in paths:
                 self._work.set()
                 self._awake.set()
-            if self._app.settings_file in paths:
-                self._reload()
+            if self._app.settings_file in paths:  # an editor may be in the middle of writing it
+                self._loop.call_later(WRITING_SECONDS, self._reload)
             async with self._reading:
                 for path in sorted(paths - {self._app.wake_file, self._app.settings_file}):
                     await self._enrolled(await self._follower.follow(path))
@@ -195,6 +196,10 @@ class Daemon:
     def _watch_told(self, name: str, *, level: str = "info", **fields: Any) -> None:
         """Pass on what the watcher says; when it has begun anew, what came meanwhile is swept up."""
         self._notifier.event(name, level=level, **fields)
+        self._sweep_anew()
+
+    def _sweep_anew(self) -> None:
+        """Look at all files beside what goes on; the task is kept, since the loop alone would let it go."""
         self._resweep = asyncio.create_task(self._sweep_when_armed())
 
     async def _sweep_when_armed(self) -> None:
@@ -208,6 +213,7 @@ class Daemon:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._awake.wait(), ARMING_SECONDS)
                 break
+        self._reload()  # what changed before the watch was armed raised no event
         await self._sweep()
 
     async def _settle(self) -> None:
@@ -310,7 +316,7 @@ class Daemon:
         self._beat_at = now
         if gap > SLEEP_SECONDS:
             self._notifier.event("daemon.woke", asleep_seconds=round(gap))
-            self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._sweep()))
+            self._loop.call_soon_threadsafe(self._sweep_anew)
 
     def _end_soon(self, code: int) -> None:
         """End the service; the heartbeat runs in a thread of the timer's."""
